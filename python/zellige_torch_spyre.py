@@ -46,7 +46,7 @@ def find_real_package():
         if finder is AliasFinder or find is None:
             continue
         spec = find(NAME, None, None)
-        # A folder of this name without code, such as a checkout that somebody stands in, is no package.
+        # A folder of this name without code, such as the current folder in a checkout, is no package.
         if spec is not None and spec.loader is not None and spec.origin is not None:
             return spec
     return None

@@ -10,7 +10,7 @@ whose sums fit in the accumulators; every block of columns reads the rows of A a
 
 * Blocks divide the tile evenly. Rows and columns of a block are limited, and so is their product. Among the even
   divisions the one is taken that moves the fewest bytes into a core; the operand that more cores share counts more.
-* Operands come from device memory once per pass and per group of cores that share a slice (multicast); all cores
+* Operands come from device memory once per pass, the first time at the full rate, and per group of cores that share a slice (multicast); all cores
   share the bandwidth. Slices that no other core needs reach the lower rate that row reductions show too.
 * A core takes in no more than `intake` of one operand.
 * In the default order of dimensions the batches of a tensor are interleaved stick by stick: memory is read in pieces
@@ -36,10 +36,11 @@ MATMUL_CONSTANTS = {
     # name: (first guess, unit, meaning). The first guesses are round numbers of published or physical origin.
     "rate": (1100.0, "MAC/ns/core", "sustained rate of the PE array"),
     "split_depth": (0.5, "of the rate", "rate where the depth is split"),
-    "read": (140.0, "GB/s", "reading by all cores"),
+    "read": (150.0, "GB/s", "reading by all cores"),
+    "read_again": (0.85, "of the rate", "every pass over an operand after the first"),
     "write": (140.0, "GB/s", "writing the result"),
     "fixed": (1.5, "us", "a kernel without work"),
-    "first_chunk": (100.0, "elements", "depth that is read before the computation begins"),
+    "first_chunk": (64.0, "elements", "depth that is read before the computation begins"),
     "intake": (44.0, "GB/s/core", "most that a core takes in of one operand"),
     "gather_intake": (22.0, "GB/s/core", "the same in pieces of 512 bytes of an interleaved operand"),
     "partial_sum": (0.005, "ns/element", "a partial sum, per doubling of the cores that split the depth"),
@@ -48,6 +49,7 @@ MATMUL_CONSTANTS = {
     "shared_16": (0.95, "of the rate of all", "slices that several cores share, 16 cores"),
     "staging_a": (0.3, "MB", "staging area for interleaved batches of A at a scratchpad share of 0.2"),
     "staging_b": (0.9, "MB", "the same of B"),
+    "interleaved_32": (0.9, "of the rate", "interleaved slices, 32 cores"),
     "interleaved_8": (0.25, "of the rate of all", "interleaved slices, up to 8 cores"),
     "interleaved_16": (0.4, "of the rate of all", "the same, 16 cores"),
     "shared_weight": (0.5, "of the excess", "excess of interleaved reading where B is shared by all batches"),
@@ -106,7 +108,7 @@ def matmul_terms(c, d, i=slice(None)):
     cores = g["cores"]
     shared_rate = c["read"] * 1e3 * np.interp(cores, CORES, [0.25, 0.6, 0.75, c["shared_16"], 1])
     own_rate = c["read"] * 1e3 * np.interp(cores, CORES, [0.25, 0.43, c["unshared_8"], c["unshared_16"], 1])
-    mixed_rate = c["read"] * 1e3 * np.interp(cores, [8, 16, 32], [c["interleaved_8"], c["interleaved_16"], 1])
+    mixed_rate = c["read"] * 1e3 * np.interp(cores, [8, 16, 32], [c["interleaved_8"], c["interleaved_16"], c["interleaved_32"]])
     batch = B > 1
     mixed_a, mixed_b = batch & ~g["outer_a"], batch & ~g["outer_b"] & ~g["shared"]
     together = np.minimum(B, 4)
@@ -127,7 +129,7 @@ def matmul_terms(c, d, i=slice(None)):
     fan_a, fan_b = g["n"], g["m"] * np.where(g["shared"], g["b"], 1)
 
     def reading(total, core_bytes, passes, over, mixed, fan):
-        plain = total * passes / np.where(fan == 1, np.minimum(own_rate, shared_rate), shared_rate)
+        plain = total * (1 + (passes - 1) / c["read_again"]) / np.where(fan == 1, np.minimum(own_rate, shared_rate), shared_rate)
         gathered = np.maximum(
             total * over * passes / mixed_rate, core_bytes * over * passes / (c["gather_intake"] * 1e3)
         )

@@ -25,7 +25,7 @@ export const CUTE: Operator[] = [
   operator("zipped_divide", "(all tiles, all rests): two modes", [tiler(halves)]),
   operator("tiled_divide", "(all tiles, rest, rest, ..)", [tiler(halves)]),
   operator("flat_divide", "(tile, tile, .., rest, rest, ..)", [tiler(halves)]),
-  operator("logical_product", "(A, copies of A): copies lie where B says", [tiler(twos)]),
+  operator("logical_product", "(A, copies of A): copies are at the places of B", [tiler(twos)]),
   operator("zipped_product", "(A, all copies): two modes", [tiler(twos)]),
   operator("tiled_product", "(A, copies, copies, ..)", [tiler(twos)]),
   operator("flat_product", "the modes of A, then those of the copies", [tiler(twos)]),

@@ -12,6 +12,7 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") {
+      // Behind `on`, as attributes of HTML are named.
       element.addEventListener(name.slice(2), value as EventListener);
     } else if (value === true) {
       element.setAttribute(name, "");
@@ -40,6 +41,8 @@ export function fill(parent: Element, ...children: Child[]): void {
 /// Replaces everything inside an element by its next version: what had the keyboard or was
 /// scrolled still is, where there is something like it.
 export function refill(parent: Element, ...children: Child[]): void {
+  // Replacing elements would move the keyboard to the page and scroll boxes to their top, so both are noted by
+  // their path and restored.
   const focused = document.activeElement;
   const focus = focused && focused !== parent && parent.contains(focused) ? { path: pathTo(parent, focused), tag: focused.tagName } : null;
   const scrolled = [...parent.querySelectorAll(".program-scroll, .scroll-x, .dci")]
@@ -71,6 +74,7 @@ export function s(tag: string, attributes: Record<string, string | number>, ...c
 /// Tells a screen reader.
 export function say(text: string): void {
   const live = document.getElementById("live");
+  // The same text again would be read aloud again.
   if (live && live.textContent !== text) live.textContent = text;
 }
 
@@ -90,6 +94,7 @@ export class Choice {
   set(options: readonly Option[], value: string): this {
     const all = options.some(([o]) => o === value) ? options : [...options, [value, value] as const];
     const key = JSON.stringify(all);
+    // Options are replaced only when they change: an open select box would close.
     if (key !== this.options) fill(this.box, ...all.map(([o, text]) => h("option", { value: o }, text)));
     this.options = key;
     this.box.value = value;
@@ -102,7 +107,7 @@ export function select(label: string, options: readonly Option[], value: string,
   return new Choice(label, change).set(options, value).element;
 }
 
-/// A box of text that tells when it is done, not at every letter; see [`show`].
+/// A box of text that reports its value when the edit is complete, not at every letter; see [`show`].
 export function entry(attributes: Attributes, change: (value: string) => void): HTMLInputElement {
   const box = h("input", { ...attributes, onchange: () => {
     box.dataset.shown = box.value;
@@ -113,6 +118,7 @@ export function entry(attributes: Attributes, change: (value: string) => void): 
 
 /// Shows a value in a box, unless something else is being typed there.
 export function show(box: HTMLInputElement, value: string): void {
+  // A text that the reader is typing wins over a state that arrives meanwhile.
   if (document.activeElement === box && box.value !== box.dataset.shown) return;
   box.value = box.dataset.shown = value;
 }

@@ -50,7 +50,7 @@ export interface Sheets {
   shape: number[];
   size: number;
   bits: number;
-  /** How wide an element is, and what says so. */
+  /** The width of an element, and where it comes from. */
   element: string;
   sticks: boolean;
   swizzled: boolean;
@@ -119,6 +119,7 @@ export const hasBanks = (info: Sheets): boolean => info.size > 0 && !info.sticks
 export async function start(): Promise<void> {
   const text = document.getElementById("engine")?.textContent;
   if (!text) throw new Error("the page was built without its engine");
+  // Base64 and gzip inside the page, because a page from a disk may not fetch a second file.
   const packed = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   await init({ module_or_path: await new Response(stream).arrayBuffer() });
@@ -136,6 +137,7 @@ export function tryAsk<T>(op: string, fields: object): T | null {
   try {
     return ask<T>(op, fields);
   } catch (e) {
+    // Only refusals: a mistake of the page itself must not look like an answer without a result.
     if (e instanceof Refused) return null;
     throw e;
   }

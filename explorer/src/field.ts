@@ -16,7 +16,7 @@ export class LayoutField {
   /// What was offered; it stays while one of it is shown.
   private offered: Offer | null = null;
 
-  /// `choose` is told what was taken of an offer; without it there are none.
+  /// `choose` receives what was chosen of an offer; without it there are none.
   constructor(label: string, value: string, change: (text: string) => void, private readonly choose?: (chosen: Chosen) => void) {
     const id = `field-${label.replace(/\W+/g, "-").toLowerCase()}`;
     this.back = h("div", { class: "backdrop", "aria-hidden": "true" });
@@ -75,7 +75,7 @@ export class LayoutField {
       fill(this.back);
       return asked;
     }
-    // What is underlined is what the engine says; the field is known from where it stands.
+    // The engine gives the part to underline; the field is known from its place on the page.
     this.error.textContent = shown.message.replace(/^`\w+`: /, "").replace(/ \(at byte \d+: (.*?)\)(;|$)/s, ": $1$2");
     const span = shown.witness?.span;
     if (!span) {

@@ -11,7 +11,7 @@ export function placeText(place: Place): string {
   return entries.length === 0 ? "the one place" : entries.map(([axis, value]) => `${axis} ${value}`).join(", ");
 }
 
-/// One line that says what was found.
+/// One line with the result.
 export function sentence(found: Inspected): string {
   if (found.state === "nothing") return "Nothing is stored here.";
   const at = found.place ? placeText(found.place) : "";

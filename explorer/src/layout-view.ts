@@ -114,7 +114,7 @@ export class LayoutView {
     for (const side of SIDES) this.grids[side].themed();
   }
 
-  /// Shows a state. What the engine refuses is said under the text; the last drawing stays.
+  /// Shows a state. An error of the engine is shown under the text; the last drawing stays.
   update(state: State): void {
     this.field.set(state.layout);
     const preset = presetOf(this.presets, state);
@@ -227,7 +227,7 @@ export class LayoutView {
 
   /// The boxes around the text; without a drawing there is no shape of its own to show.
   private drawControls(state: State, info: Sheets | null): void {
-    // A shape that is asked for is not that of the drawing that stays.
+    // The new shape is not that of the drawing that stays.
     show(this.shape, state.shape || (this.element.classList.contains("stale") ? "" : info?.shape.join("x") ?? ""));
     const own = info && !this.element.classList.contains("stale") ? ` (${info.notation})` : "";
     this.reading.set([["", `automatic${own}`], ...notationNames().map(([n, title]) => [n, `${n}: ${title}`] as const)], state.notation);

@@ -25,7 +25,7 @@ const EXAMPLES: [name: string, change: Partial<State>][] = [
 ];
 const DTYPES = ["float32", "float16", "bfloat16", "int64", "int32", "int8"];
 const FILLS = ["leave", "zero", "max", "min"];
-/// Copies that are asked for, and shaded, at once.
+/// Copies that are requested, and shaded, at once.
 const WINDOW = 4096;
 
 export class MoveView {
@@ -52,7 +52,7 @@ export class MoveView {
   private ends: Subject[] = [];
   private drawn = "";
   private timer = 0;
-  /// The step that playing reached; another one is where somebody else went.
+  /// The step that the animation reached; any other step was chosen by the reader.
   private reached = 0;
 
   constructor(private readonly store: Store) {
@@ -105,7 +105,7 @@ export class MoveView {
     this.dtype.set(DTYPES.map((d) => [d, d] as const), state.moveDtype);
     this.padding.set(FILLS.map((f) => [f, f] as const), state.fill);
     const key = JSON.stringify([state.from, state.to, state.moveShape, state.moveDtype, state.fill]);
-    // Another move, or another step than playing made: nobody plays on over it.
+    // Another move, or a step that the reader chose: the animation stops and does not override it.
     if (this.timer && (key !== this.drawn || state.step !== this.reached)) this.stop();
     if (key !== this.drawn) {
       this.drawn = key;

@@ -27,7 +27,7 @@ export class Notations {
   private readonly status = h("p", { class: "hint" });
   private shown = "";
   private timer = 0;
-  /// Milliseconds that the texts of the layout took, for tests; -1 while they are asked for.
+  /// Milliseconds that the texts of the layout took, for tests; -1 until the answer arrives.
   took = -1;
 
   /// `open` shows a text in the layout view.
@@ -107,12 +107,12 @@ export class Notations {
   private row(c: Conversion): HTMLElement {
     const text = c.text!;
     const split = c.relation === "refined" ? h("span", { class: "dim split", title: `For the shape as it is there is no text: ${c.reason ?? ""}` }, `over ${c.shape!.join(" × ")}: the same elements in the same order, with dimensions split`) : null;
-    const said = name(c.notation);
+    const label = name(c.notation);
     return h("li", { "data-notation": c.notation },
-      h("b", { title: plain(c.title) }, said),
+      h("b", { title: plain(c.title) }, label),
       h("div", { class: "text" }, h("code", {}, text), split),
-      h("button", { type: "button", class: "quiet", title: `Copy the text for ${said}`, "aria-label": `Copy the text for ${said}`, onclick: (e: MouseEvent) => void copy(text, e.currentTarget as HTMLElement) }, "Copy"),
-      h("button", { type: "button", class: "quiet", title: `Show the text for ${said}`, "aria-label": `Show the text for ${said}`, onclick: () => this.open(text, c.shape ?? []) }, "Open"));
+      h("button", { type: "button", class: "quiet", title: `Copy the text for ${label}`, "aria-label": `Copy the text for ${label}`, onclick: (e: MouseEvent) => void copy(text, e.currentTarget as HTMLElement) }, "Copy"),
+      h("button", { type: "button", class: "quiet", title: `Show the text for ${label}`, "aria-label": `Show the text for ${label}`, onclick: () => this.open(text, c.shape ?? []) }, "Open"));
   }
 }
 
@@ -121,7 +121,7 @@ function name(notation: string): string {
   return notationNames().find(([n]) => n === notation)?.[1] ?? notation;
 }
 
-/// Copies a text; the button says so for a moment.
+/// Copies a text; the button confirms it for a moment.
 export async function copy(text: string, button: HTMLElement): Promise<void> {
   try {
     await navigator.clipboard.writeText(text);

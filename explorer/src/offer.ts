@@ -6,7 +6,7 @@ import { ask, named, Refused, tryAsk, type Fault, type Sheets, type Subject } fr
 /// What was taken of an offer.
 export interface Chosen { layout?: string; notation?: string; shape?: string; dtype?: string }
 
-/// A button: what it says, and what it means.
+/// A button: its label, and the text that it chooses.
 interface Way { label: string; chosen: Chosen }
 interface Choice { name: string; text: string; ways: Way[] }
 
@@ -18,7 +18,7 @@ export interface Offer {
   remarks: string[];
   /// Whether nothing is wrong: the text is to be chosen from.
   question: boolean;
-  /// A fault that says more than the first one.
+  /// A fault with more detail than the first one.
   fault?: Fault;
   /// Whether a text is one of the choices.
   has(text: string): boolean;
@@ -56,7 +56,7 @@ function layouts(text: string): Offer | null {
     found = ask<Layouts>("layouts", { text });
   } catch (e) {
     if (!(e instanceof Refused)) throw e;
-    // Such as an alias that is used and not defined: it says more than that the text is no layout.
+    // Such as an alias that is used and not defined, which helps more than that the text is no layout.
     return { heading: "", title: "", choices: [], remarks: [], question: false, fault: e.fault, has: () => false };
   }
   const texts = new Set(found.layouts.map((l) => l.layout));

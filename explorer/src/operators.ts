@@ -184,7 +184,7 @@ export class OperatorsView {
         return;
       }
     }
-    // A text that the reader chose a notation for goes on in one that needs none.
+    // A text for which the reader chose a notation is passed on in a form that has only one reading.
     const request: Record<string, unknown> = { [operator.subject]: cute ? cute.text : state.notation ? info.layout : state.layout };
     if (operator.shaped) request.shape = info.shape;
     for (const o of operator.operands) {
@@ -281,7 +281,7 @@ export class OperatorsView {
   }
 }
 
-/// Where an element is drawn in the tensor: slabs are boxes, and one dimension goes on in the next row.
+/// Where an element is drawn in the tensor: slabs are boxes, and a tensor of one dimension continues in the next row.
 function spotOf(info: Sheets, coord: number[]): Spot {
   const sheet = info.sheets.find((s) => s.side === "logical")!;
   if (coord.length === 1) return { box: 0, row: Math.floor(coord[0]! / sheet.cols), col: coord[0]! % sheet.cols, span: 1 };

@@ -1,4 +1,4 @@
-/// A tensor from one sharding over ranks to another: who holds what, and what goes between them.
+/// A tensor from one sharding over ranks to another: which rank holds which part, and the bytes between them.
 
 import { bytes, Choice, entry, fill, h, plural, refill, s, show, time } from "./dom";
 import { ask, Refused } from "./engine";
@@ -54,7 +54,7 @@ export class ReshardView {
     this.element = h("div", { class: "view reshard" },
       h("section", { class: "editor" },
         h("div", { class: "headline" }, h("h1", {}, "Reshard"),
-          h("p", { class: "summary" }, "A sharding is a layout whose places are ranks; the plan between two says who sends what to whom, each element once.")),
+          h("p", { class: "summary" }, "A sharding is a layout whose places are ranks; the plan between two lists what each rank sends to which other, each element once.")),
         this.examples,
         h("div", { class: "controls" }, field("mesh", this.mesh), field("mesh afterwards", this.toMesh), field("shape", this.shape), this.dtype.element, this.link.element),
         this.from.element, this.to.element, this.fault),

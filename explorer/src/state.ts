@@ -149,7 +149,7 @@ export class Store {
     return this.state;
   }
 
-  /// Changes the state, and tells the views.
+  /// Changes the state, and updates the views.
   set(change: Partial<State>): void {
     // Another view or preset is a place to go back to; a letter or a step is not.
     const far = (change.tab !== undefined && change.tab !== this.state.tab) || (change.layout !== undefined && change.dtype !== undefined);

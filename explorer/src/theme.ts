@@ -1,4 +1,4 @@
-/// Light and dark, as the machine says or as the reader chose.
+/// Light and dark, by the setting of the machine or the reader's choice.
 
 export interface Palette {
   dark: boolean;
@@ -50,7 +50,7 @@ export function startTheme(): void {
     const chosen = localStorage.getItem(KEY);
     if (chosen === "dark" || chosen === "light") document.documentElement.dataset.theme = chosen;
   } catch {
-    // A page from a disk may have no storage; the machine's choice stands.
+    // A page from a disk may have no storage; the machine's choice is used.
   }
 }
 

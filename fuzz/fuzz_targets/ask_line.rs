@@ -1,4 +1,4 @@
-//! Any line: see the function of the same name in `crates/fuzz`.
+//! Feeds any line: the target `ask_line` of `crates/fuzz`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any entry of the cache, damaged: see the function of the same name in `crates/fuzz`.
+//! Damages an entry of the cache: the target `cache_entry` of `crates/fuzz`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A layout of one notation, written in another: see the function of the same name in `crates/fuzz`.
+//! Writes a layout of one notation in another: the target `convert_text` of `crates/fuzz`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any decisions of a compilation: see the function of the same name in `crates/fuzz`.
+//! Feeds any decisions of a compilation: the target `decisions` of `crates/fuzz`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any transfer between host and device: see the function of the same name in `crates/fuzz`.
+//! Plans any transfer between host and device: the target `dma` of `crates/fuzz`.
 
 #![no_main]
 

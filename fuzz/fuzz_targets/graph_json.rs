@@ -1,4 +1,4 @@
-//! Any graph as JSON: see the function of the same name in `crates/fuzz`.
+//! Reads any graph as JSON: the target `graph_json` of `crates/fuzz`.
 
 #![no_main]
 

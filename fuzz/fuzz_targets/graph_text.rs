@@ -1,4 +1,4 @@
-//! Any graph as text: see the function of the same name in `crates/fuzz`.
+//! Reads any graph as text: the target `graph_text` of `crates/fuzz`.
 
 #![no_main]
 

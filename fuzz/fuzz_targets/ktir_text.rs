@@ -1,4 +1,4 @@
-//! Any module of tile kernels: see the function of the same name in `crates/fuzz`.
+//! Reads any module of tile kernels: the target `ktir_text` of `crates/fuzz`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any .npy file: see the function of the same name in `crates/fuzz`.
+//! Reads any .npy file: the target `npy` of `crates/fuzz`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any .npz archive: see the function of the same name in `crates/fuzz`.
+//! Reads any .npz archive: the target `npz` of `crates/fuzz`.
 
 #![no_main]
 

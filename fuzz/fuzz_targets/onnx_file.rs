@@ -1,4 +1,4 @@
-//! Any ONNX model: see the function of the same name in `crates/fuzz`.
+//! Reads any ONNX model: the target `onnx_file` of `crates/fuzz`.
 
 #![no_main]
 

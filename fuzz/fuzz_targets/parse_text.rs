@@ -1,4 +1,4 @@
-//! Any layout, in every notation: see the function of the same name in `crates/fuzz`.
+//! Reads any layout, in every notation: the target `parse_text` of `crates/fuzz`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any plan that was written down: see the function of the same name in `crates/fuzz`.
+//! Reads any plan as JSON: the target `plan_json` of `crates/fuzz`.
 
 #![no_main]
 

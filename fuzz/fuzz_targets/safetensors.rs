@@ -1,4 +1,4 @@
-//! Any .safetensors file: see the function of the same name in `crates/fuzz`.
+//! Reads any .safetensors file: the target `safetensors` of `crates/fuzz`.
 
 #![no_main]
 

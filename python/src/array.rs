@@ -20,7 +20,7 @@ pub(crate) struct LibraryArray<'py> {
     pub(crate) dtype: Dtype,
     pub(crate) read_only: bool,
     pub(crate) device: DlDevice,
-    /// The functions of its library, where it has told them.
+    /// The functions of its library, where it exports them.
     api: Option<*const ExchangeApi>,
     _owner: Bound<'py, PyAny>,
 }
@@ -164,7 +164,7 @@ impl<'py> LibraryArray<'py> {
         }
     }
 
-    /// The stream that its library puts work on now, where the library says so without Python.
+    /// The stream that its library uses now, where the library has a function for it that needs no Python.
     pub(crate) fn library_stream(&self) -> Option<u64> {
         // SAFETY: the table of a library that stays loaded.
         let ask = unsafe { (*self.api?).stream }?;
@@ -184,7 +184,7 @@ impl<'py> LibraryArray<'py> {
         self.shape.iter().product()
     }
 
-    /// Whether its elements lie in row-major order without gaps.
+    /// Whether its elements are in row-major order without gaps.
     pub(crate) fn is_contiguous(&self) -> bool {
         let mut step = 1;
         self.len() == 0

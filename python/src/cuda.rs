@@ -1,7 +1,7 @@
 //! Moves of arrays on a CUDA device.
 //!
-//! A call of a move that was made before must cost the host less than the launch itself, so it is found by what
-//! the call says (shapes, strides, dtypes, and which layouts), before any layout is read or compared. What is found
+//! A call of a move that was made before must cost the host less than the launch itself, so it is found by the arguments of
+//! the call (shapes, strides, dtypes, and which layouts), before any layout is read or compared. What is found
 //! has the kernels for every alignment that came up.
 
 use crate::array::LibraryArray;
@@ -25,7 +25,7 @@ use zellige_cuda::driver::{self, CudaDevice, DriverError, LoadedKernels};
 use zellige_cuda::{CudaError, CudaProgram, Gpu, LaunchAlignment, plan_moves};
 use zellige_movement::{MoveDtypes, MoveError, MovePlan, PaddingFill, PaddingValue};
 
-/// What a call says, in numbers.
+/// The arguments of a call as numbers.
 type CallKey = SmallVec<[i64; 48]>;
 
 /// Moves that were made before.
@@ -102,7 +102,7 @@ pub(crate) fn relayout_on_device<'py>(
     Ok(result)
 }
 
-/// What a call says; and the layouts that are told by their address.
+/// The key of a call, and the layouts that are recognised by their address.
 fn call_key(
     from: &LibraryArray<'_>,
     layouts: [Option<&Bound<'_, PyAny>>; 2],

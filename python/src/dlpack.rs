@@ -128,6 +128,6 @@ pub(crate) struct ExchangeApi {
     from_object: *const c_void,
     pub(crate) to_object: Option<unsafe extern "C" fn(*mut DlVersioned, *mut *mut c_void) -> i32>,
     pub(crate) look: Option<unsafe extern "C" fn(*mut c_void, *mut DlTensor) -> i32>,
-    /// The stream that the library's next work on a device goes to.
+    /// The stream of the library's next work on a device.
     pub(crate) stream: Option<unsafe extern "C" fn(i32, i32, *mut *mut c_void) -> i32>,
 }

@@ -5,6 +5,7 @@ use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
+use zellige_compile::CompileError;
 use zellige_device::DeviceError;
 use zellige_movement::MoveError;
 use zellige_notation::Diagnostic;
@@ -46,6 +47,30 @@ pub(crate) fn device_error(e: &DeviceError) -> PyErr {
         _ => DeviceFault::new_err(e.to_string()),
     }
 }
+
+/// A refusal of the compiler. Where it is about one operation, the attribute `refused_result` of the exception is the
+/// name of that operation's first result, so that Python can run the operation alone without reading the message.
+pub(crate) fn compile_error(e: &CompileError) -> PyErr {
+    let error = match e {
+        // A number of cores or a place that no card has is a mistake of the caller, whatever the operation.
+        CompileError::HintCores { .. } | CompileError::NotInScratchpads { .. } => {
+            return PyValueError::new_err(e.to_string());
+        }
+        _ => DeviceFault::new_err(e.to_string()),
+    };
+    let CompileError::Infeasible { result, .. } = e else { return error };
+    let marked = Python::attach(|py| error.value(py).setattr(REFUSED_RESULT, result.as_str()));
+    // An attribute that cannot be set is an error of its own, and more urgent than the refusal.
+    marked.err().unwrap_or(error)
+}
+
+/// Gives the exception class the value of `refused_result` that refusals have which are about no single operation.
+pub(crate) fn add_refused_result(py: Python<'_>) -> PyResult<()> {
+    py.get_type::<DeviceFault>().setattr(REFUSED_RESULT, py.None())
+}
+
+/// The attribute of the exception that names the refused operation by its first result.
+const REFUSED_RESULT: &str = "refused_result";
 
 /// What the device has no room for: PyTorch's exception, which programs catch to try again with less.
 fn out_of_memory(message: String) -> PyErr {

@@ -33,7 +33,7 @@ pub(crate) struct PyLayout {
     pub(crate) parsed: ParsedText,
 }
 
-/// How a text begins that says all of a layout.
+/// The beginning of a text that describes a layout completely.
 const WHOLE_PREFIX: &str = "zellige layout ";
 
 impl PyLayout {
@@ -171,7 +171,7 @@ impl PyLayout {
         }
     }
 
-    /// The layout that a text describes; `notation` says in which one where that is not clear.
+    /// The layout that a text describes; `notation` names the notation of a text with several readings.
     #[staticmethod]
     #[pyo3(signature = (text, shape=None, *, notation=None))]
     fn parse(text: &str, shape: Option<Vec<i64>>, notation: Option<&str>) -> PyResult<PyLayout> {
@@ -226,7 +226,7 @@ impl PyLayout {
         self.layout.size()
     }
 
-    /// The axes that elements lie on.
+    /// The axes of the places of elements.
     #[getter]
     fn axes(&self) -> Vec<String> {
         self.layout.tile().axes().iter().map(ToString::to_string).collect()
@@ -387,7 +387,7 @@ impl PyLayout {
         self.apply_operator_with("flat_divide", other)
     }
 
-    /// This layout repeated as `other` says.
+    /// This layout repeated once for every element of `other`.
     fn logical_product(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
         self.apply_operator_with("logical_product", other)
     }
@@ -553,7 +553,7 @@ impl PyLayout {
         draw::layout_html(self)
     }
 
-    /// Whether all elements lie in memory, one in each place.
+    /// Whether all elements are in memory, one in each place.
     #[getter]
     fn bijective(&self) -> PyResult<bool> {
         self.layout.analyze_image().map(|i| i.is_bijective()).map_err(|e| error::layout_error(&e))

@@ -53,6 +53,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<memory::Memory>()?;
     m.add("LayoutError", py.get_type::<error::LayoutError>())?;
     m.add("DeviceError", py.get_type::<error::DeviceFault>())?;
+    error::add_refused_result(py)?;
     panics::register_exception(m)?;
     m.add_class::<layout::PyLayout>()?;
     m.add_class::<stick::PyStickLayout>()?;

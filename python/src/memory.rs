@@ -13,7 +13,7 @@ const MIN_OWNED_BYTES: usize = 16 << 20;
 #[pyclass(frozen, name = "_Memory", module = "zellige._native")]
 pub(crate) struct Memory {
     start: usize,
-    /// Held for the arrays; nobody reads or writes through it.
+    /// Kept alive for the arrays, which use the memory by its address.
     buffer: AlignedBuffer,
 }
 

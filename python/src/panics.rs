@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
-/// The panics that happened last: what they said, and where.
+/// The last panics: their messages and places.
 static LAST_PANICS: Mutex<VecDeque<(String, String)>> = Mutex::new(VecDeque::new());
 /// How many of them: threads may panic at the same time.
 const MAX_KEPT_PANICS: usize = 16;
@@ -42,7 +42,7 @@ pub(crate) fn register_exception(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         remember_panic(info);
-        // The exception says it all, unless somebody looks for the way there.
+        // The exception has the message and the place; a backtrace is printed only where the variable asks for it.
         if std::env::var_os("RUST_BACKTRACE").is_some() {
             before(info);
         }
@@ -51,7 +51,7 @@ pub(crate) fn register_exception(m: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 fn remember_panic(info: &PanicHookInfo<'_>) {
-    // The text that PyO3 gives a panic that says nothing.
+    // The text that PyO3 gives a panic without a message.
     let text = info.payload_as_str().unwrap_or("panic from Rust code").to_owned();
     let place = info.location().map(ToString::to_string).unwrap_or_default();
     let mut last = LAST_PANICS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,8 +83,8 @@ pub(crate) fn internal_error(text: &str) -> PyErr {
     PanicException::new_err((text.to_owned(),))
 }
 
-/// Runs what a library calls that knows no panics. Across such a call a panic would end the process;
-/// it is written to the standard error instead, as there is nobody to raise it to.
+/// Runs a callback of a foreign library. A panic that unwinds into such a library would end the process;
+/// it is written to standard error instead, because no Python frame is there to raise it in.
 pub(crate) fn contain_panics(work: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
         let text = payload.downcast_ref::<String>().cloned();

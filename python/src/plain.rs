@@ -1,8 +1,8 @@
 //! Whether the memory of a tensor holds its elements.
 //!
-//! A DLPack structure says where memory is, not what else decides the elements: PyTorch has conjugate
-//! and negative bits, layouts that are not strided, wrappers whose memory is somebody else's. What
-//! can be resolved is; the rest is refused with what to do instead.
+//! A DLPack structure describes memory only, and not what else decides the elements: PyTorch has conjugate
+//! and negative bits, layouts that are not strided, and wrappers around other tensors. What can be resolved
+//! is resolved; the rest is refused with a remedy.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
@@ -179,8 +179,8 @@ fn plain_tensor<'py>(
     object.call_method0(intern!(py, "resolve_conj"))?.call_method0(intern!(py, "resolve_neg"))
 }
 
-/// The dispatch keys of tensors of which every question was asked and answered well. All that could
-/// be said against a tensor is a key, so that one with the same keys needs no questions.
+/// The dispatch keys of tensors that passed every check. Each property that is checked has a key of its
+/// own, so that a tensor with the same keys needs no checks.
 static USUAL_KEYS: Mutex<SmallVec<[u64; 8]>> = Mutex::new(SmallVec::new_const());
 
 fn lock_usual_keys() -> MutexGuard<'static, SmallVec<[u64; 8]>> {

@@ -66,7 +66,7 @@ fn read_given_side<'py>(
         }
         let read = match PyLayout::from_whole(&key.0) {
             Some(whole) => whole?,
-            // A text that says its own shape needs none.
+            // A text that contains its shape needs no other.
             None => PyLayout::read_text(&key.0, None, None)
                 .or_else(|_| PyLayout::read_text(&key.0, key.1.clone(), None))?,
         };
@@ -178,7 +178,7 @@ impl<'py> RequestedRelayout<'py> {
         has_out: bool,
     ) -> PyResult<SettledRelayout<'py>> {
         let RequestedRelayout { source, target, choice } = self;
-        // What lies between the elements of a view of the caller's belongs to others.
+        // The bytes between the elements of the caller's view belong to other tensors.
         let whole = !has_out || target.is_some();
         let target = match target {
             None => own_strides_side(to)?,
@@ -241,9 +241,9 @@ pub(crate) fn check_disjoint(read: (*mut u8, usize), write: (*mut u8, usize)) ->
     Ok(())
 }
 
-/// Elements of an array from one layout to another, without a copy on the way.
+/// Moves the elements of an array from one layout to another, without an intermediate copy.
 ///
-/// `src` says how the elements lie in the memory of `array`, `dst` how they shall lie in the result:
+/// `src` is the layout of the elements in the memory of `array`, `dst` their layout in the result:
 /// each a `Layout`, a `SpyreTensorLayout` or a text. Without `src` the array's own shape and strides
 /// count; without `dst` those of `out`, or row-major order.
 ///
@@ -252,9 +252,9 @@ pub(crate) fn check_disjoint(read: (*mut u8, usize), write: (*mut u8, usize)) ->
 /// `out`'s dtype.
 ///
 /// Every byte of the result is written: where `dst` puts no element (padding, gaps between elements,
-/// what lies in front of the first and behind the last) it holds `fill`, a number, "zero" (as is
+/// the bytes before the first and after the last element) it holds `fill`, a number, "zero" (as is
 /// usual), "max" or "min". With `out`, "leave" keeps what is there. An `out` without `dst` is written
-/// at its own elements alone, as what lies between them is not its own.
+/// at its own elements alone, because the bytes between them belong to other tensors.
 ///
 /// Tensors of PyTorch are read as their elements are, also lazy conjugates and negatives; those whose
 /// memory does not hold their elements are refused. A result has no gradient.

@@ -70,7 +70,7 @@ fn read_side(
         return made.map_err(|e| named(&e));
     }
     let layout = match value.cast::<PyString>() {
-        // A text that says its own shape needs none.
+        // A text that contains its shape needs no other.
         Ok(text) => {
             let text = text.to_string();
             let own = PyLayout::read_text(&text, None, None);
@@ -390,9 +390,9 @@ impl ReshardProcess {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MessageTransport {
     Buffer = 0,
-    /// In the shard itself, whose elements lie in a row.
+    /// In the shard itself, whose elements are contiguous.
     Shard = 1,
-    /// Behind what all processes tell each other first.
+    /// Behind the digest that all processes exchange first.
     Slot = 2,
 }
 
@@ -431,7 +431,7 @@ fn staging_bytes(packed: &[PackedMessage]) -> usize {
 
 #[pymethods]
 impl ReshardRound {
-    /// Messages that go out: peer, bytes, where they lie (0 a buffer, 1 the shard, 2 a slot), and from which byte on.
+    /// Messages to send: peer, bytes, where the bytes are (0 a buffer, 1 the shard, 2 a slot), and the first byte there.
     #[getter]
     fn sends(&self) -> Vec<(i64, usize, u8, usize)> {
         list_messages(&self.sends, &self.round.sends)
@@ -504,7 +504,7 @@ impl ReshardRound {
         )
     }
 
-    /// What a message that goes out is packed by, as loops from the shard to the message.
+    /// The loops that pack a message to send, from the shard to the message.
     fn pack_nests(&self, index: usize) -> NestList {
         self.round.sends.get(index).map_or_else(Vec::new, |m| list_nests(&m.plan))
     }
@@ -521,7 +521,7 @@ fn list_nests(plan: &MovePlan) -> NestList {
         .collect()
 }
 
-/// Whether each of the slots, all of so many bytes, begins with what this process said.
+/// Whether each of the slots, all of so many bytes, begins with the digest of this process.
 #[pyfunction]
 pub(crate) fn slots_say(slots: &Bound<'_, PyAny>, slot: usize, said: &[u8]) -> PyResult<bool> {
     let array = bytes_of(slots, ArrayUse::Read, slots)?;

@@ -1,4 +1,4 @@
-//! `zellige.SpyreTensorLayout`: how a tensor lies in the sticks of the device.
+//! `zellige.SpyreTensorLayout`: the layout of a tensor in the sticks of the device.
 
 use crate::convert;
 use crate::error;
@@ -94,7 +94,7 @@ impl ElementArrangement {
     }
 }
 
-/// How a tensor lies on the device: its last device dimension is a stick of 128 bytes.
+/// The layout of a tensor on the device: its last device dimension is a stick of 128 bytes.
 ///
 ///     >>> SpyreTensorLayout([1024, 256], "float16")
 ///     SpyreTensorLayout(device_size=[4, 1024, 64], stride_map =[64, 256, 1], device_dtype=DataFormats.SEN169_FP16)
@@ -377,7 +377,7 @@ impl PyStickLayout {
         if size.contains(&0) {
             return Ok(found);
         }
-        // Where there is no dim_map, the positions of elements tell: along a dimension of the stick the lane changes.
+        // Without a dim_map, the positions of elements decide: along a dimension of the stick the lane changes.
         // Powers of two are enough: for each digit of weight `w` of a coordinate, one of them is in `w..2w`, where that
         // digit is 1.
         let (map, lanes) = (PyLayout::from_sticks(&self.0, Some(&size))?, self.0.elems_per_stick());

@@ -450,7 +450,7 @@ def test_a_plan_says_what_it_costs():
     assert found["received"] == [12] * 4 and found["sender_factor"] == 1.0 and found["messages"] == 12
     same = zd.plan("(Shard(0),) mesh=[4]", "(Shard(1),) mesh=[4]", (8, 8), ranks=4)
     assert same.received == 48 and "rank 0 of 4" in repr(same)
-    with pytest.raises(ValueError, match="how many processes"):
+    with pytest.raises(ValueError, match="give the number of processes"):
         zd.plan("(Shard(0),) mesh=[4]", "(Shard(1),) mesh=[4]", (8, 8))
 
 

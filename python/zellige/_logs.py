@@ -66,7 +66,7 @@ def setup() -> None:
 
 
 def asked(report) -> None:
-    """PyTorch asked for a compilation: which breaks, and failed guards, led to it."""
+    """A compilation begins: the breaks, and the failed guards, that led to it."""
     for found in (*report.breaks, *report.recompiles):
         compile.warning("%s", found)
 

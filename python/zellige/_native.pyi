@@ -12,6 +12,9 @@ class LayoutError(ValueError):
 class DeviceError(RuntimeError):
     """What the simulated device refuses."""
 
+    # The first result of the operation that the compiler refuses, where the refusal is about a single one.
+    refused_result: str | None
+
 class InternalError(RuntimeError):
     """A defect of zellige: the engine panicked. Calls after it work; please report it."""
 

@@ -104,7 +104,7 @@ def to_dcp(source, target) -> int:
 
 
 def reshard(source, target, plan, *, to_dcp: bool = False, program: str = "zellige", drop_others: bool = False, verify: bool = False) -> None:
-    """Divides a checkpoint anew as the text ``plan`` (a path) says. A source of ``torch.distributed.checkpoint`` is one file of whole
+    """Moves a checkpoint to the sharding of the text ``plan`` (a path). A source of ``torch.distributed.checkpoint`` is one file of whole
     tensors to the plan (``files = "model.safetensors"`` or ``"index"``); with ``to_dcp`` the plan writes ``model.safetensors``.
     """
     source, target = pathlib.Path(source), pathlib.Path(target)

@@ -59,7 +59,7 @@ fn find_program() -> Result<PathBuf, String> {
     if path.is_file() { Ok(path) } else { Err(help.into()) }
 }
 
-/// A million lines, in memory and in a file that goes away with it.
+/// A million lines, in memory and in a temporary file.
 struct RequestFile {
     text: String,
     path: PathBuf,

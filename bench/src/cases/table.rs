@@ -30,6 +30,7 @@ pub(crate) fn run_table_cases(bench: &mut BenchHarness) -> Result<()> {
         let layout = parse_layout(text)?;
         bench.bench_long(case, GOAL, || layout.offset_table(Axis::M));
     }
+    // Fresh memory costs page faults, which can be most of the time; used again it shows the work itself.
     let again = "table 16M, swizzled 4096x4096, memory used again";
     if bench.wants_case(again) {
         let layout = parse_layout("Swizzle(3,3,3) o S[(4096,64,64):(64,262144,1)]")?;
@@ -54,6 +55,7 @@ fn bench_memory_ceilings(bench: &mut BenchHarness) {
         table.extend(0..1i64 << 24);
         table
     });
+    // Nothing is allocated for cases that were not chosen: a quarter of a gigabyte would slow the ones behind.
     if !bench.wants_case(filled) && !bench.wants_case(copied) {
         return;
     }

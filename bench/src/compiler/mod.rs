@@ -81,7 +81,7 @@ pub fn measure_graph(path: &Path) -> Result<CompiledGraphRow> {
     })
 }
 
-/// A graph as today's software runs it: the baseline policy, its coverage, composites taken apart.
+/// A graph as torch-spyre runs it: the baseline policy, its coverage, composite operations decomposed.
 ///
 /// # Errors
 /// What the compiler refuses.

@@ -1,7 +1,7 @@
 //! Every published figure of the card beside what the model predicts: the table of `docs/compiler-results.md`.
 //!
-//! Most figures were put into the preset, so that their prediction only shows that the account comes back to
-//! them; the column says which. What was not put in is what the model stands or falls by.
+//! Most figures were put into the preset, so that their prediction only shows that the account reproduces
+//! them; a column marks these. The model is judged by the figures that were not put in.
 
 use super::compile_baseline;
 use anyhow::{Context, Result};

@@ -37,7 +37,7 @@ pub fn policy_table(rows: &[CompiledGraphRow]) -> String {
     out
 }
 
-/// How long a compilation took; an unoptimised program says nothing about that.
+/// How long a compilation took; an unoptimised build prints no time, which would mean nothing.
 fn compile_duration(row: &CompiledGraphRow) -> String {
     if cfg!(debug_assertions) {
         return "(debug build)".into();
@@ -45,7 +45,7 @@ fn compile_duration(row: &CompiledGraphRow) -> String {
     format!("{:.1} ms", row.took.as_secs_f64() * 1e3)
 }
 
-/// Where the time of a run goes, by kind of operation, as Markdown.
+/// The time of a run by kind of operation, as Markdown.
 pub fn time_breakdown(r: &Report) -> String {
     let mut list: Vec<(String, usize, f64, u64, u64)> = Vec::new();
     for s in r.steps.iter().filter(|s| !s.load) {

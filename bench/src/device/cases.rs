@@ -36,7 +36,7 @@ pub(super) struct DeviceCase {
     what: DeviceWork,
 }
 
-/// Transfers of float32 convert to and from DLFloat16, as the card does unless told otherwise; operations on
+/// Transfers of float32 convert to and from DLFloat16, as the card does by default; operations on
 /// float32 have tensors that are kept in float32.
 enum DeviceWork {
     Upload,
@@ -55,6 +55,7 @@ pub(super) fn all_cases() -> Vec<DeviceCase> {
     for dtype in [Dtype::Float16, Dtype::Float32] {
         let size = vec![4096, 4096];
         #[allow(clippy::cast_precision_loss, reason = "8 to 64")]
+        // The host's element is read and the card's 16 bits are written, or the other way round.
         let width = dtype.bits() as f64 / 8.0 + 2.0;
         let units = count(&size) * width;
         for (word, what) in [("upload", DeviceWork::Upload), ("download", DeviceWork::Download)] {
@@ -121,6 +122,8 @@ pub(super) fn all_cases() -> Vec<DeviceCase> {
 impl DeviceCase {
     /// The best of some calls after one that warms up.
     pub(super) fn measure_case(&self, rounds: usize) -> DeviceTiming {
+        // Transfers measure the conversion to 16 bits; operations measure arithmetic on float32, which the peers
+        // have too.
         let wide = !matches!(self.what, DeviceWork::Upload | DeviceWork::Download);
         let keep = KeptDtypes { float32: wide, int64: false };
         let card = Card::builder().keep_dtypes(keep).build().map_err(|e| e.to_string())?;
@@ -146,6 +149,7 @@ impl DeviceCase {
             }
             DeviceWork::Op(name, attributes) => (name, attributes.as_slice()),
         };
+        // An operation that was renamed must be seen in the table, and not be left out.
         if !TensorOp::all_rows().any(|e| e.name == *name) {
             return Err("not in the table".into());
         }
@@ -163,6 +167,7 @@ impl DeviceCase {
             DeviceWork::Decode => Some(time_read(rounds, self.units, card.host_threads())?),
             _ => None,
         };
+        // A library may take either way, so the better one is ours.
         Ok(DeviceFigures { ours: into.min(fresh), copy })
     }
 }
@@ -190,6 +195,7 @@ fn time_copy(rounds: usize, bytes: f64) -> Result<f64, String> {
 fn time_read(rounds: usize, bytes: f64, threads: usize) -> Result<f64, String> {
     const LINE: usize = 64;
     let from: &[u8] = &written_buffer(bytes);
+    // Whole cache lines, so that no two threads read one.
     let share = from.len().div_ceil(threads.max(1)).next_multiple_of(LINE);
     best_seconds(rounds, || {
         zellige_host::crew::share_pieces(threads, threads, &|i| {
@@ -209,6 +215,7 @@ fn host_operand(size: &[i64], dtype: Dtype) -> (Vec<u8>, StridedLayout) {
     let host = StridedLayout::new_contiguous(size).expect("a small size");
     let format = host_format(dtype).expect("a float");
     let count = usize::try_from(host.numel()).expect("positive");
+    // Steps of 1/256 below 4 are exact in float16 and float32, so that both dtypes hold the same numbers.
     let number = |i: usize| f32::from(u16::try_from(i * 31 % 2048).expect("below 2048"));
     let numbers: Vec<u8> =
         (0..count).flat_map(|i| (number(i) / 256.0 - 4.0).to_le_bytes()).collect();
@@ -224,6 +231,7 @@ fn best_seconds(
     mut call: impl FnMut() -> zellige_device::Result<()>,
 ) -> Result<f64, String> {
     let mut best = f64::INFINITY;
+    // One round more than is counted: the first touches fresh pages and fills caches of plans.
     for round in 0..=rounds {
         let start = Instant::now();
         call().map_err(|e| e.to_string())?;

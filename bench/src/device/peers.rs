@@ -19,7 +19,7 @@ struct DevicePeerProcess {
 }
 
 impl DevicePeers {
-    /// Starts the Python of `ZELLIGE_PYTHON`, or `python3`. Without one the table says so.
+    /// Starts the Python of `ZELLIGE_PYTHON`, or `python3`. Without one the table has a note.
     pub(super) fn start_python() -> DevicePeers {
         let python = std::env::var("ZELLIGE_PYTHON").unwrap_or_else(|_| "python3".into());
         let child = Command::new(&python)

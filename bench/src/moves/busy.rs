@@ -1,6 +1,6 @@
 //! What threads are worth where other processes want the cores too.
 //!
-//! Everyday moves, each by turns on one thread and on as many as the engine likes, while processes that
+//! Everyday moves, each in turn on one thread and on as many as the engine chooses, while processes that
 //! only compute run beside it. Threads may help or stay away; they may not make a move slower.
 
 use super::layouts::{permuted_layout, row_major, stick_layout, strided_view};
@@ -14,6 +14,7 @@ use zellige_layout::Layout;
 use zellige_movement::PaddingFill;
 
 /// How much longer than on one thread a move may take beside busy neighbours.
+// A little above 1, because with neighbours the two figures themselves vary from run to run.
 pub const MAX_BUSY_RATIO: f64 = 1.2;
 
 /// Processes that compute until they are dropped, or until this process ends.
@@ -120,12 +121,15 @@ impl BusyRow {
 pub fn busy_row(case: &MoveCase, threads: usize, time: Duration) -> Result<BusyRow, CaseError> {
     let prepared = PreparedCase::new(case)?;
     let mut times = [Vec::new(), Vec::new()];
+    // The first calls plan, start threads and touch pages.
     for _ in 0..3 {
         prepared.run_move(1);
         prepared.run_move(threads);
     }
     let begin = Instant::now();
+    // At least ten calls, since a ninth tenth of fewer means nothing.
     while times[0].len() < 10 || begin.elapsed() < time {
+        // In turn, so that a neighbour who comes and goes slows both alike.
         for (times, threads) in times.iter_mut().zip([1, threads]) {
             let start = Instant::now();
             prepared.run_move(threads);

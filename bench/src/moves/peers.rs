@@ -54,6 +54,7 @@ impl PeerAnswer {
                 PeerOutcome::Seconds(s) => Some(s),
                 PeerOutcome::Not(_) => None,
             });
+            // A peer without times has the same reason in every answer.
             seconds.map_or_else(|| answers[0].peers[i].clone(), PeerOutcome::Seconds)
         });
         PeerAnswer { peers: peers.collect(), copy: middle(&|a| a.copy) }
@@ -127,6 +128,7 @@ impl PeerPair {
     /// Starts the Python of `ZELLIGE_PYTHON`, or `python3`, once for one thread and, where `threads`
     /// is more, once for that many.
     pub fn start_both(threads: usize) -> Result<PeerPair, PeerError> {
+        // Both processes run from the beginning, so that starting a library falls into no measurement.
         let many = (threads > 1).then(|| PeerProcess::start_process(threads)).transpose()?;
         Ok(PeerPair { one: PeerProcess::start_process(1)?, many })
     }
@@ -156,6 +158,7 @@ impl PeerPair {
         &mut self,
         mut ask: impl FnMut(&mut PeerProcess) -> Result<PeerAnswer, PeerError>,
     ) -> Result<PeerAnswers, PeerError> {
+        // One after the other: two processes at once would share the memory bandwidth that is measured.
         let many = self.many.as_mut().map(&mut ask).transpose()?;
         Ok(PeerAnswers { one: ask(&mut self.one)?, many })
     }
@@ -210,6 +213,8 @@ impl PeerProcess {
             bytes: case.case().copied_bytes(plan),
             src_bytes,
             dst_bytes,
+            // The script compares the checksum of each peer's result with this one, because a wrong move may be a
+            // fast one.
             crc: case.destination_checksum(),
             rounds: options.rounds,
             only,

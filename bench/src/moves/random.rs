@@ -48,12 +48,15 @@ impl SplitMix64 {
         let mut left = self.draw_between(least, 8 * least);
         let mut shape = Vec::new();
         for dims_left in (2..=u32::try_from(rank).expect("small")).rev() {
+            // Around the root of what is left, so that no dimension takes nearly all elements.
             let high = 2 << (left.max(1).ilog2() / dims_left);
             let extent = self.draw_between((high / 4).max(2), high);
             shape.push(extent);
             left /= extent;
         }
         let others: i64 = shape.iter().product();
+        // The last extent makes up for what the divisions above lost, since a case below a megabyte would measure
+        // the cache.
         shape.push(left.max((least + others - 1) / others).max(2));
         let perm = self.draw_permutation(rank);
         perm.into_iter().map(|p| shape[p]).collect()
@@ -69,6 +72,7 @@ fn random_dense_layout(rng: &mut SplitMix64, shape: &[i64]) -> Layout {
 /// A box inside a larger dense array; with `steps`, only every second or third element of one or
 /// two dimensions is taken.
 fn random_view_layout(rng: &mut SplitMix64, shape: &[i64], steps: bool) -> Layout {
+    // The order in memory is drawn apart from the shape, so that any dimension may be the fastest.
     let perm = rng.draw_permutation(shape.len());
     let mut step = vec![1; shape.len()];
     if steps {
@@ -97,6 +101,7 @@ fn random_reversed_layout(rng: &mut SplitMix64, shape: &[i64]) -> Layout {
     let perm = rng.draw_permutation(shape.len());
     let mut stride = permuted_strides(shape, &perm);
     let mut offset = 0;
+    // At least one dimension runs backwards, since otherwise the case would be a plain permutation.
     let always = rng.draw_below(shape.len());
     for d in 0..shape.len() {
         if d == always || rng.draw_below(3) == 0 {
@@ -132,11 +137,13 @@ fn random_stick_layout(rng: &mut SplitMix64, shape: &[i64], dtype: Dtype) -> Lay
 }
 
 fn random_case(rng: &mut SplitMix64, number: usize) -> MoveCase {
+    // By the number and not at random, so that any list of five cases has every width.
     let width = [1, 2, 4, 8, 16][number % 5];
     let rank = usize::try_from(rng.draw_between(2, 5)).expect("small");
     let shape = rng.draw_shape(rank, width);
     let dtype = [Dtype::Int8, Dtype::Float16, Dtype::Float32];
     let with_sticks = dtype.get(number % 5).copied();
+    // Elements of 8 and 16 bytes have no sticks on the card.
     let kinds = if with_sticks.is_some() { 10 } else { 7 };
     let dtype = with_sticks.unwrap_or(Dtype::Float32);
     let (kind, src, dst) = match rng.draw_below(kinds) {

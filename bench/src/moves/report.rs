@@ -7,7 +7,7 @@ use super::{
 use serde_json::Value;
 use std::fmt::Write;
 
-/// What a debug build says before any figure.
+/// The warning of a debug build, printed before any figure.
 pub const DEBUG_WARNING: &str =
     "A debug build: its figures mean nothing. Measure with `cargo run --release`.";
 

@@ -60,12 +60,15 @@ pub fn convert_layout(
     dtype: Option<Dtype>,
     to: Notation,
 ) -> ConvertedLayout {
+    // The text as it was written keeps names and nesting that the layout of the algebra does not have.
     if to == parsed.notation()
         && let Ok(text) = text_in_own_notation(parsed, layout)
     {
         return ConvertedLayout::Equal(text);
     }
     if dtype.is_none() && to.needs_dtype() {
+        // Asked before the conversion is tried, because an answer for a guessed dtype would look like one for the
+        // user's.
         let why = "a dtype is needed: it says how elements are stored";
         return ConvertedLayout::NotExpressible(why.into());
     }
@@ -79,6 +82,7 @@ pub fn convert_layout(
             ConvertedLayout::Refined { text, shape, why: shown(&because) }
         }
         Err(ConversionRefusal::NotExpressible(n)) => ConvertedLayout::NotExpressible(shown(&n)),
+        // In a list of all notations a refusal is an entry, so that the others are still answered.
         Err(ConversionRefusal::Error(e)) => ConvertedLayout::NotExpressible(e.to_string()),
     }
 }

@@ -34,7 +34,7 @@ pub fn explain_layout(
     };
     let tile = layout.tile();
     let element = parsed.element_size(dtype.map(Dtype::bits));
-    // Without a size that is known, bytes are looked at in memory alone, and are said to be assumed.
+    // Without a known size, bytes are analysed for memory alone, and the answer says that the size is assumed.
     let bits = element.known_bits().or((tile.axes() == [Axis::M]).then_some(element.bits));
     // Device memory has sticks, not banks.
     let on_device = parsed.stick_layout().is_some();
@@ -93,6 +93,7 @@ pub fn explain_layout(
     }
     let image = layout.analyze_image();
     let mut padding_bytes = None;
+    // Whether elements share places may take too long to decide; everything else is still explained.
     match &image {
         Err(e) => line("places", format!("not decided: {e}")),
         Ok(image) => {
@@ -114,6 +115,7 @@ pub fn explain_layout(
             let FreePlaces { positions, places: padding, gaps } =
                 FreePlaces::count_free_places(parsed, layout, shape)?;
             padding_bytes = element.known_bits().map(|b| {
+                // 128 bits, because the padding of a layout may have more bits than 64 bits can count.
                 i64::try_from(i128::from(padding) * i128::from(b) / 8).unwrap_or(i64::MAX)
             });
             if padding > 0 {
@@ -137,6 +139,8 @@ pub fn explain_layout(
                 v.bits as f64 / 8.0
             ),
         );
+        // Lanes that read one row or one column are the two accesses that every kernel with a matrix has. A vector
+        // has no column, and threads hold registers, which have no banks.
         if tile.axes() == [Axis::M] && shape.len() >= 2 && !on_device {
             let accesses = [
                 ("row", LaneAccessPattern::Row { index: 0 }),
@@ -157,6 +161,8 @@ pub fn explain_layout(
             }
         }
     }
+    // Lints of banks and sectors are about a GPU's memory, so a device layout is looked at without the width that
+    // they need.
     let mut lints = layout.find_lints(shape, bits.filter(|_| !on_device))?;
     lints.extend(parsed.host_layout().and_then(ambiguous_strides));
     // A wave of AMD has 64 lanes, and a text of Triton knows which warp it is for.
@@ -177,6 +183,7 @@ fn ambiguous_strides(host: &StridedLayout) -> Option<LayoutLint> {
         |(k, (n, s)): (usize, (i64, i64))| (n == 1 && s != row_major.stride()[k]).then_some(k);
     let dims: Vec<String> =
         host.sizes_and_strides().enumerate().filter_map(other).map(|k| k.to_string()).collect();
+    // Strides that a contiguous tensor would have are no reason for a note.
     if dims.is_empty() {
         return None;
     }

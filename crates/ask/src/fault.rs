@@ -35,6 +35,7 @@ impl RequestFault {
 
     /// A field of the wrong type.
     pub(crate) fn wrong_type(what: &str, expected: &str, found: &Value) -> RequestFault {
+        // Cut, because the wrong value may be a whole tensor.
         let shown = clip_text(&found.to_string(), 80);
         RequestFault {
             kind: "bad_request",
@@ -56,7 +57,7 @@ impl RequestFault {
         }
     }
 
-    /// The same with what a text may mean, where it is asked which notation is meant.
+    /// The same with every reading of the text, where several notations read it.
     pub(crate) fn with_readings(
         mut self,
         d: &Diagnostic,
@@ -92,11 +93,12 @@ impl RequestFault {
     }
 }
 
-/// A text that may quote the request, cut to a number of bytes; what is left out is said.
+/// A text that may quote the request, cut to a number of bytes, with the number of bytes that are left out.
 pub(crate) fn clip_text(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.into();
     }
+    // At a character, because the answer must be UTF-8.
     let cut = text.floor_char_boundary(bytes);
     format!("{}… ({} more bytes)", &text[..cut], text.len() - cut)
 }

@@ -34,6 +34,7 @@ pub(crate) fn read_line_id(line: &str) -> Option<Value> {
             while let Some(name) = map.next_key::<Cow<'de, str>>()? {
                 match &*name {
                     "id" => id = Some(map.next_value()?),
+                    // Skipped without building it: this runs after a request that took too much memory.
                     _ => drop(map.next_value::<IgnoredAny>()?),
                 }
             }
@@ -62,6 +63,8 @@ impl<'de> Visitor<'de> for RequestFieldsVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RequestFields, A::Error> {
         let mut members = Vec::with_capacity(8);
         while let Some(member) = map.next_entry::<String, Value>()? {
+            // Refused and not overwritten: a request with two different shapes has no right answer. There are few
+            // fields, so they are compared one by one.
             if members.iter().any(|(name, _): &(String, Value)| *name == member.0) {
                 let shown: String = member.0.chars().take(60).collect();
                 return Err(serde::de::Error::custom(format!(

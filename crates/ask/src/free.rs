@@ -32,6 +32,7 @@ impl FreePlaces {
         };
         let left = |used: i64| positions.saturating_sub(used);
         let places = left(layout.count_used_places()?);
+        // Nothing maps to any place of an empty tensor, and its padded domain may not be empty.
         let gaps = if layout.size() == 0 {
             places
         } else {
@@ -58,6 +59,8 @@ pub(crate) fn classify_place(
         && place.iter().all(|(axis, v)| *axis == Axis::M || *v == 0)
     {
         let at = place.iter().find(|(axis, _)| *axis == Axis::M).map_or(0, |(_, v)| *v);
+        // Inside of the device's memory, so it exists and holds nothing: a gap, although no index of the layout
+        // reaches so far.
         if (0..positions).contains(&at) {
             return Ok(PlaceContent::Gap);
         }

@@ -8,7 +8,7 @@
 //!
 //! ```
 //! let line = r#"{"id":1,"op":"apply","layout":"S[(8,64):(64,1)]","shape":[8,64],"coords":[[1,2]]}"#;
-//! assert_eq!(zellige_ask::answer(line), r#"{"id":1,"ok":{"points":[[{"m":66}]]}}"#);
+//! assert_eq!(zellige_ask::answer_line(line), r#"{"id":1,"ok":{"points":[[{"m":66}]]}}"#);
 //! ```
 //!
 //! # What it may not do
@@ -70,6 +70,8 @@ fn answer_line_by(
         format_reply(id.borrow().as_ref().unwrap_or(&Value::Null), outcome)
     });
     answered.unwrap_or_else(|stopped| {
+        // The request may have been stopped before its number was read; a program that waits for the answer still
+        // needs the number, so the line is searched for it.
         let id = id.take().or_else(|| fields::read_line_id(line)).unwrap_or(Value::Null);
         format_reply(&id, Err(stopped.into()))
     })
@@ -115,6 +117,8 @@ pub fn paint_window(line: &str) -> Result<Vec<u8>, RequestFault> {
 }
 
 fn read_request(line: &str) -> Result<Request, RequestFault> {
+    // An object is read field by field, so that a field that is given twice is noticed; serde_json's own map would
+    // keep the last one.
     if line.trim_start().starts_with('{') {
         let fields =
             read_json::<RequestFields>(line).map_err(|e| RequestFault::invalid_json(&e))?;

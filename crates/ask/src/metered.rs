@@ -26,6 +26,7 @@ impl Read for PieceReader<'_> {
         let (piece, rest) = self.0.split_at(self.0.len().min(into.len()).min(PIECE_BYTES));
         into[..piece.len()].copy_from_slice(piece);
         // The next piece becomes a tree before anybody looks again.
+        // Fifty times, the ratio above: the densest JSON is a list of one-digit numbers, each a value of the tree.
         zellige_guard::reserve_memory(50 * piece.len());
         self.0 = rest;
         Ok(piece.len())
@@ -56,6 +57,7 @@ impl Write for &mut MeteredAnswer {
         zellige_guard::count_many_steps(bytes.len() / 64);
         let full = self.0.capacity() - self.0.len() < bytes.len();
         // A vector that is full doubles.
+        // Short answers are not worth a look at the limits, and every long one passes here when it grows.
         if full && self.0.len() > MAX_UNMETERED_BYTES {
             zellige_guard::reserve_memory(self.0.len());
         }

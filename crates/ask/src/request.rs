@@ -12,7 +12,7 @@ use zellige_notation::{Diagnostic, Notation, ParsedText, linear, parse, parse_as
 
 type Result<T> = std::result::Result<T, RequestFault>;
 
-/// A request: its fields, and which of them were looked at. What was not is unknown.
+/// A request: its fields, and which of them were read. A field that was never read is unknown to the operation.
 pub(crate) struct Request {
     fields: RequestFields,
     used: RefCell<Vec<&'static str>>,
@@ -21,6 +21,7 @@ pub(crate) struct Request {
 impl Request {
     pub(crate) fn new(fields: RequestFields) -> Request {
         let mut used = Vec::with_capacity(16);
+        // Fields that every request may have, whether its operation looks at them or not.
         used.extend(["id", "op", "notation", "as", "axes"]);
         Request { fields, used: RefCell::new(used) }
     }
@@ -57,6 +58,8 @@ impl Request {
     /// Names a field that the request does not know beside the fault that followed.
     pub(crate) fn refuse_misspelt(&self, fields: &str, fault: &RequestFault) -> Result<()> {
         let known = |name: &str| {
+            // Fields behind the one that is missing have not been looked at yet, so the description of the request
+            // decides what is known.
             fields.split([',', ' ', '?']).any(|f| f == name) || self.used.borrow().contains(&name)
         };
         match self.fields.field_names().find(|n| !known(n)) {
@@ -153,7 +156,7 @@ impl Request {
         Ok(self.optional_str("dtype")?.map(Dtype::from_name).transpose()?)
     }
 
-    /// Bits of an element of a layout: as its text says, else as `dtype`, which is then needed.
+    /// Bits of an element of a layout: those of its text, else those of `dtype`, which is then needed.
     pub(crate) fn element_bits(&self, parsed: &ParsedText) -> Result<i64> {
         let given = self.optional_dtype()?.map(Dtype::bits);
         parsed.element_bits(given).map_or_else(|| Ok(self.require_dtype()?.bits()), Ok)
@@ -211,6 +214,7 @@ impl Request {
                     RequestFault::unreadable_text(field, text, &d).with_readings(&d, text, &axes)
                 })
             }
+            // Only a linear layout has the field `in`; another object is a layout of the algebra.
             Value::Object(o) if o.contains_key("in") => linear::linear_from_json(v)
                 .map(|l| ParsedText::from_written(Notation::LINEAR, linear::WrittenLinear(l)))
                 .map_err(|e| RequestFault::unreadable_layout_json(field, &e)),
@@ -261,7 +265,7 @@ impl Request {
         }
     }
 
-    /// The layout and the shape of its coordinates: `shape`, or what the layout itself says.
+    /// The layout and the shape of its coordinates: `shape`, or the shape of the layout itself.
     pub(crate) fn layout_and_shape(&self, field: &'static str) -> Result<(Layout, Vec<i64>)> {
         let parsed = self.parse_layout(field)?;
         let given = self.optional_ints("shape")?;
@@ -305,6 +309,7 @@ impl Request {
                 LaneAccessPattern::Ldmatrix { row: number("row")?, column: number("column")? },
                 &["row", "column"],
             ),
+            // The kind may be left out where the coordinates make it clear.
             Some("lanes") | None if lanes_of(o).is_some() => {
                 let list = lanes_of(o).unwrap_or_default();
                 let lanes = list.into_iter().map(|l| parse_ints(what, l)).collect::<Result<_>>()?;

@@ -20,6 +20,7 @@ pub(crate) fn explain_forward_map(
     let mut index = flat;
     if let Some(window) = layout.window() {
         let valid = unflatten_index(&window.shape(), flat);
+        // A window shifts the coordinate into the padded tensor, whose index is what the digits are split from.
         let inside: Vec<i64> = valid.iter().zip(window.dims()).map(|(c, d)| c + d.begin).collect();
         index = flatten_coordinate(&window.padded_shape(), &inside)?;
         padded = json!({"shape": window.padded_shape(), "coord": inside, "index": index});
@@ -47,6 +48,7 @@ pub(crate) fn explain_forward_map(
                 .collect();
             let offset = tile.offset_on(*axis);
             let sum = terms.iter().map(|[d, s]| d * s).sum::<i64>() + offset;
+            // A swizzle permutes addresses of memory; coordinates on other axes pass unchanged.
             let swizzle = layout.swizzle().filter(|_| *axis == Axis::M);
             json!({
                 "axis": axis.name(),

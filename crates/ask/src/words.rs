@@ -1,4 +1,4 @@
-//! A layout in sentences: what somebody who knows tensors, and no notation, would say of it.
+//! A layout in sentences, for a reader who knows tensors and no notation.
 //!
 //! The iters of every dimension are found by grouping the layout over its shape; each sentence is about one thing:
 //! order in memory, tiles, threads and devices, copies, the swizzle, padding. Where the iters do not meet the
@@ -6,7 +6,7 @@
 
 use zellige_layout::{Axis, AxisKind, ExecutionScope, Iter, Layout};
 
-/// An iter of a dimension: how many of it, how many steps of the dimension each is, and where it goes.
+/// An iter of a dimension, with the step that it makes in the dimension.
 #[derive(Debug, Clone, Copy)]
 struct DimPart {
     dim: usize,
@@ -35,6 +35,8 @@ pub(crate) fn describe_in_sentences(layout: &Layout, shape: &[i64]) -> Vec<Strin
         list.push("Its parts do not meet the dimensions of the shape; dimensions here are those of its own.".into());
     }
     let mut axes: Vec<Axis> = tile.axes().to_vec();
+    // Who holds an element comes before where in that memory it is: a reader needs the first to understand the
+    // second.
     axes.sort_by_key(|a| (matches!(a.kind(), AxisKind::Memory), *a != Axis::M));
     let holder = memory_holder(&axes);
     for axis in axes {
@@ -77,6 +79,8 @@ fn split_dim_parts(shard: &[Iter], seps: &[usize]) -> Vec<DimPart> {
         let mut mine: Vec<DimPart> = Vec::new();
         for iter in shard[ends[0]..ends[1]].iter().rev() {
             mine.push(DimPart { dim, step, iter: *iter });
+            // The iters of a dimension are its digits, the last the fastest, so each step is the product of the
+            // extents behind it.
             step *= iter.extent;
         }
         list.extend(mine.into_iter().rev());
@@ -90,6 +94,7 @@ fn memory_holder(axes: &[Axis]) -> Option<&'static str> {
         AxisKind::Thread { of, .. } => Some(of),
         _ => None,
     });
+    // A tensor over warps and lanes is held by lanes: the narrowest scope owns the registers.
     match narrowest.max_by_key(|scope| ExecutionScope::ALL.iter().position(|s| s == scope)) {
         Some(scope) => Some(scope.name()),
         None => axes.iter().any(|a| a.kind() == AxisKind::Device).then_some("device"),
@@ -132,15 +137,16 @@ fn describe_memory(axis: Axis, holder: Option<&str>, on: &[DimPart]) -> Vec<Stri
     let mut list = Vec::new();
     let place = if axis == Axis::M { "in memory".to_string() } else { format!("on {axis}") };
     let subject = match holder {
-        None => format!("It lies {place}"),
+        None => format!("It is laid out {place}"),
         Some(holder) => {
             let held: i64 = on.iter().map(|p| p.iter.extent).product();
             let place = if axis == Axis::M { String::new() } else { format!(" {place}") };
-            format!("The {held} elements that a {holder} holds lie{place}")
+            format!("The {held} elements that a {holder} holds are laid out{place}")
         }
     };
     let repeated: Vec<&DimPart> = on.iter().filter(|p| p.iter.stride == 0).collect();
     let mut order: Vec<&DimPart> = on.iter().filter(|p| p.iter.stride != 0).collect();
+    // By the size of the step alone: a dimension that runs backwards is as fast as one that runs forwards.
     order.sort_by_key(|p| p.iter.stride.unsigned_abs());
     let split: Vec<usize> = order
         .iter()
@@ -166,7 +172,7 @@ fn describe_memory(axis: Axis, holder: Option<&str>, on: &[DimPart]) -> Vec<Stri
                     format!("{} apart", one.iter.stride)
                 };
                 list.push(match holder {
-                    None => format!("Dimension {} lies {place}, {runs}.", one.dim),
+                    None => format!("Dimension {} is laid out {place}, {runs}.", one.dim),
                     Some(_) => format!("{subject} along dimension {}, {runs}.", one.dim),
                 });
             }
@@ -184,12 +190,15 @@ fn describe_memory(axis: Axis, holder: Option<&str>, on: &[DimPart]) -> Vec<Stri
             }
         }
     } else {
-        // A tile is what lies together before any dimension goes on that was cut: the fast parts of such dimensions.
+        // A tile is a block of elements that is contiguous before the next part of any divided dimension begins: it consists of
+        // the fast parts of divided dimensions.
         let last_of_dim = |p: &DimPart| {
             !order.iter().any(|q| {
                 q.dim == p.dim && q.iter.stride.unsigned_abs() > p.iter.stride.unsigned_abs()
             })
         };
+        // Only a prefix counts: behind the first part that ends its dimension, elements of one tile are no longer
+        // together.
         let inside = order.iter().take_while(|p| split.contains(&p.dim) && !last_of_dim(p)).count();
         let (inside, between) = order.split_at(inside);
         if inside.is_empty() {

@@ -36,7 +36,11 @@ fn bad_requests_say_what_is_wrong() {
         ),
         (json!({"op": "zipped_divide", "a": "8:1", "tiler": ["2:1:"]}), "syntax", "unexpected"),
         (json!({"op": "zipped_divide", "a": "8:1", "tiler": [{"x": 1}]}), "bad_request", "tiler"),
-        (json!({"op": "zipped_divide", "a": "8:1", "tiler": [-2]}), "bad_request", "is no tiler"),
+        (
+            json!({"op": "zipped_divide", "a": "8:1", "tiler": [-2]}),
+            "bad_request",
+            "is not a tiler",
+        ),
         (
             json!({"op": "blocked_product", "a": "8:1", "b": "(2,3)", "notation": "cute"}),
             "bad_request",

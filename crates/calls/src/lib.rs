@@ -4,7 +4,8 @@
 //! with a run, so the functions that it names begin with [`record_call!`], and a test compares the recording of a
 //! run with the list. With `ZELLIGE_CALLS=FILE` in the environment every process appends a line
 //! `file function` to FILE when it first calls such a function; `ZELLIGE_CALLS=-` writes the lines to standard
-//! error. Without the variable a recorded call costs one load and one branch.
+//! error. Without the variable a recorded call costs one load and one branch. Even so it stays out of functions that
+//! are called for every row or tile of a tensor: there the branch would be measurable.
 //!
 //! The name of the function is the one that the compiler gives to it, and the file the one that holds the macro:
 //! neither is typed by hand, so neither can be stale.
@@ -21,6 +22,7 @@
 use std::collections::HashSet;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The environment variable that names the file of the recording.
@@ -32,7 +34,9 @@ macro_rules! record_call {
     () => {{
         // The type of a function item is named after the path to it, which goes through the function around it.
         fn marker() {}
-        $crate::record_marked_call(file!(), std::any::type_name_of_val(&marker));
+        if $crate::may_be_recording() {
+            $crate::record_marked_call(file!(), std::any::type_name_of_val(&marker));
+        }
     }};
 }
 
@@ -44,6 +48,16 @@ struct CallRecording {
 
 /// The recording of this process; none unless the environment asks for one.
 static RECORDING: OnceLock<Option<Mutex<CallRecording>>> = OnceLock::new();
+
+/// Whether the environment may ask for a recording: true until somebody has looked.
+static MAY_BE_RECORDING: AtomicBool = AtomicBool::new(true);
+
+/// Whether a call has to be looked at. Use [`record_call!`].
+#[inline(always)]
+pub fn may_be_recording() -> bool {
+    // Relaxed, because a thread that still sees `true` only asks `RECORDING`, which has the right answer.
+    MAY_BE_RECORDING.load(Ordering::Relaxed)
+}
 
 /// Opens what the environment variable names. A file that cannot be opened is reported once, and the run goes on
 /// without a recording: a diagnostic must not change what a program does.
@@ -67,7 +81,10 @@ fn open_recording() -> Option<Mutex<CallRecording>> {
 
 /// Writes the line of a function that was called for the first time. Use [`record_call!`].
 pub fn record_marked_call(file: &'static str, marker: &'static str) {
-    let Some(recording) = RECORDING.get_or_init(open_recording) else { return };
+    let Some(recording) = RECORDING.get_or_init(open_recording) else {
+        MAY_BE_RECORDING.store(false, Ordering::Relaxed);
+        return;
+    };
     let mut recording = recording.lock().unwrap_or_else(PoisonError::into_inner);
     // Only the first call of a function is written: a move of many slabs calls its copy thousands of times.
     if recording.recorded.insert(marker) {

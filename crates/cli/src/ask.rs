@@ -31,6 +31,8 @@ pub(crate) struct AskArgs {
 }
 
 /// Longest line that is read; a longer one answers with an error.
+// 64 MiB, so that a request may hold a tensor of some million numbers, and a stream without a line break still
+// cannot take all memory.
 const MAX_LINE: usize = 64 << 20;
 
 /// Answers requests, each within the limits.
@@ -65,17 +67,24 @@ fn serve_requests(
 ) -> Result<()> {
     let mut line = Vec::new();
     loop {
+        // A flush costs a call to the system. While further requests are already in the buffer nobody waits for
+        // this answer, so that a file of a million requests is not flushed a million times.
         if !input.buffer().contains(&b'\n') {
             out.flush().map_err(OutputError)?;
         }
         line.clear();
+        // One byte more than the limit, because otherwise a line of exactly the limit could not be told from a
+        // longer one.
         let read = (&mut input).take(MAX_LINE as u64 + 1).read_until(b'\n', &mut line)?;
         if read == 0 {
             out.flush().map_err(OutputError)?;
             return Ok(());
         }
+        // The last line of a file may end without a line break, and is answered all the same.
         let complete = line.last() == Some(&b'\n');
         if !complete && line.len() > MAX_LINE {
+            // The rest of the line is not kept: it may be longer than memory, and the next request begins behind
+            // it.
             skip_line(&mut input)?;
             write_fault(
                 &mut out,
@@ -112,6 +121,7 @@ fn skip_line(input: &mut impl BufRead) -> Result<()> {
     }
 }
 
+// The number of the request is unknown here, because the line that would hold it was not read.
 fn write_fault(out: &mut impl Write, kind: &str, message: &str) -> Result<()> {
     let answer = json!({"id": null, "error": {"kind": kind, "message": message, "witness": null}});
     writeln!(out, "{answer}").map_err(OutputError)?;

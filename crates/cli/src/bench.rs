@@ -40,7 +40,7 @@ enum BenchSubject {
 #[derive(clap::Args)]
 #[command(after_help = "\
 Times of runs are simulated; those of compilations are measured, the shortest of three. Every plan is
-checked. The last tables show graphs named granite as today's software would run them.
+checked. The last tables show graphs named granite as torch-spyre would run them.
 
 Examples:
   zellige bench compile
@@ -148,6 +148,8 @@ impl BenchMovesArgs {
         MeasureOptions {
             rounds: self.rounds.into(),
             threads: self.threads.into(),
+            // Some milliseconds at 10 GB/s: long beside the resolution of the clock, and short enough that another
+            // process seldom takes the core within a round.
             round_bytes: 50_000_000,
         }
     }
@@ -167,7 +169,7 @@ impl BenchMovesArgs {
         self.sets.iter().map(find).collect()
     }
 
-    /// The peers on one thread and on `threads`, where they are asked for.
+    /// The peers on one thread and on `threads`, with `--peers`.
     fn start_peers(&self, threads: u16) -> Result<Option<PeerPair>> {
         Ok(if self.peers { Some(PeerPair::start_both(threads.into())?) } else { None })
     }
@@ -226,6 +228,8 @@ fn bench_table(args: &BenchMovesArgs) -> Result<()> {
     if let Some(peers) = &peers {
         args.say_line(&report::peer_notes(peers.library_versions()))?;
     }
+    // The overhead of a call belongs to no case. It is measured with the whole table only, so that a question about
+    // one case is answered quickly.
     let overhead = if args.words.is_empty() { moves::measure_overhead() } else { Vec::new() };
     if !overhead.is_empty() {
         args.say_line(&report::overhead_table(&overhead))?;
@@ -245,6 +249,7 @@ fn bench_one_move(args: &BenchMovesArgs, text: &str) -> Result<()> {
         anyhow!("--case: {}{}", fault.message, rendered.unwrap_or_default())
     })?;
     let case = MoveCase::from_request(request).map_err(|e| anyhow!("--case: {e}"))?;
+    // Planned here once, so that a move without a plan is an error of --case and not one of the measurement.
     case.plan_mover().map_err(|e| anyhow!("--case: {e}"))?;
     let sets = args.instruction_sets()?;
     let mut peers = args.start_peers(args.threads)?;
@@ -274,6 +279,8 @@ fn bench_beside_neighbours(args: &BenchMovesArgs, neighbours: u8) -> Result<()> 
         bail!("no case has a name that holds `{words}`; the names are\n  {}", names.join("\n  "));
     }
     let program = std::env::current_exe()?;
+    // Held to the end of the measurement: dropping it ends the processes. They are this program, because another
+    // one that computes without pause may not be installed.
     let _neighbours = BusyNeighbours::start_neighbours(neighbours.into(), || {
         let mut command = std::process::Command::new(&program);
         command.args(["bench", "spin"]);
@@ -282,6 +289,8 @@ fn bench_beside_neighbours(args: &BenchMovesArgs, neighbours: u8) -> Result<()> 
     let threads = args.threads.into();
     args.say_conditions()?;
     args.say_line(&report::busy_header(neighbours.into(), threads))?;
+    // A fifth of a second for each round, because a scheduler moves processes between cores some hundred times a
+    // second: shorter times would show a single decision of it.
     let time = std::time::Duration::from_millis(200 * u64::from(args.rounds));
     let mut rows = Vec::new();
     for case in cases {
@@ -327,6 +336,7 @@ fn bench_random_pairs(args: &BenchMovesArgs, count: usize) -> Result<()> {
         }
     }
     args.say_line(&report::random_summary(&rows, refused.len()))?;
+    // Pairs that no peer can express have no ratio and do not count.
     let beside = rows.iter().filter_map(MoveRow::beside_best);
     let slower = beside.filter(|x| *x > moves::MAX_PEER_RATIO).count();
     args.finish_report(

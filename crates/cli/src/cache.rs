@@ -3,6 +3,7 @@
 use zellige_files::{CacheLookup, ContentCache};
 
 /// Reports that are kept.
+// Bounded, because the report of a large model is large and nobody asks again for most of them.
 const MAX_KEPT_REPORTS: usize = 64;
 
 /// Where reports are kept.
@@ -28,6 +29,8 @@ impl ReportCache {
         let broken = || Some("the entry of the cache was broken: it is made anew".to_string());
         match self.0.look_up(key) {
             CacheLookup::Entry(body) => match decode_report(&body) {
+                // The cache has checked the bytes against their hash; a body that is no report was written by a
+                // program with another form of entries.
                 Some(entry) => (Some(entry), None),
                 None => (None, broken()),
             },
@@ -38,6 +41,8 @@ impl ReportCache {
     }
 
     pub(crate) fn put_report(&self, key: &str, entry: &CachedReport) {
+        // The length of the text comes first, because both parts may hold any character and no separator would be
+        // safe.
         let body = format!("{}\n{}{}", entry.text.len(), entry.text, entry.json);
         self.0.store_entry(key, body.as_bytes());
     }
@@ -45,6 +50,7 @@ impl ReportCache {
 
 fn decode_report(body: &[u8]) -> Option<CachedReport> {
     let (length, rest) = std::str::from_utf8(body).ok()?.split_once('\n')?;
+    // Checked, as the length may point into the middle of a character of a broken entry.
     let (text, json) = rest.split_at_checked(length.parse().ok()?)?;
     Some(CachedReport { text: text.into(), json: json.into() })
 }

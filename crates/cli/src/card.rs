@@ -24,7 +24,7 @@ pub(crate) struct CardArgs {
     profile: ProfileArgs,
 }
 
-/// What runs on it.
+/// How the work is divided.
 #[derive(clap::Args)]
 pub(crate) struct WorkArgs {
     /// Cores that work is divided over (default: SENCORES, else all)
@@ -44,6 +44,7 @@ impl CardArgs {
 impl WorkArgs {
     pub(crate) fn configure_card(&self, builder: CardBuilder) -> Result<CardBuilder> {
         let cores = match (self.cores, std::env::var_os("SENCORES")) {
+            // The flag wins over the variable: it is the more particular of the two.
             (Some(cores), _) => cores,
             (None, Some(value)) => parse_sencores(&value.to_string_lossy())?,
             (None, None) => return Ok(builder),
@@ -52,7 +53,7 @@ impl WorkArgs {
     }
 }
 
-/// A device layout: `default` (none is asked for), `stick=DIM`, `sparse`, `order=0,1` or Spyre notation.
+/// A device layout: `default` (no request), `stick=DIM`, `sparse`, `order=0,1` or Spyre notation.
 pub(crate) fn parse_layout_request(text: &str) -> Result<Option<LayoutRequest>> {
     if text == "default" {
         return Ok(None);
@@ -90,8 +91,10 @@ pub(crate) fn upload_tensor(
 ) -> Result<(Tensor, MoveTraffic)> {
     let host = file.strided_layout()?;
     let layout = requested_layout(request, &host, dtype, card.kept_dtypes())?;
+    // Zeroed rather than uninitialised, because padding that no element covers is moved and shown too.
     let tensor = Tensor::zeros(card, dtype, &layout)?;
     let (bytes, from) = (file.read_bytes()?, file.info().dtype());
+    // The conversion to the card's format is a part of the move, so that the elements are read once.
     let moved = tensor.write_from(&bytes, &host, from)?;
     if let Some(past) = tensor.find_out_of_range(&bytes, &host, from)? {
         let kind = NumberLossKind::Past { value: past.value };

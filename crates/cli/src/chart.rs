@@ -12,6 +12,7 @@ use zellige_view::{ChartBar, TimeChart, png, svg};
 pub(crate) fn render_chart_file(chart: &TimeChart, path: &Path) -> Result<Vec<u8>> {
     match path.extension().and_then(|e| e.to_str()) {
         Some("svg") => Ok(svg::chart::render_chart_svg(chart).into_bytes()),
+        // Two pixels for a unit, so that labels are readable on a screen of high resolution.
         Some("png") => Ok(png::render_chart_png(chart, 2.0)?),
         _ => bail!(
             "--timeline {}: a name that ends in .svg or .png is accepted",
@@ -22,6 +23,7 @@ pub(crate) fn render_chart_file(chart: &TimeChart, path: &Path) -> Result<Vec<u8
 
 /// Streams first, then the transfer engine and the link to other cards, then cores.
 pub(crate) fn chart_timeline(timeline: &Timeline, title: String, caption: String) -> TimeChart {
+    // Keyed by the kind of a track and its number, because the order of the map is the order of the drawing.
     let mut tracks: BTreeMap<(u8, usize), (TimelineTrack, Vec<ChartBar>)> = BTreeMap::new();
     for event in timeline.events() {
         let key = match event.track {
@@ -35,6 +37,7 @@ pub(crate) fn chart_timeline(timeline: &Timeline, title: String, caption: String
     let tracks = tracks.into_values().map(|(track, bars)| zellige_view::ChartTrack {
         name: track.name(),
         bars,
+        // Bars of cores repeat the names of the streams' bars above them, and most are too narrow for a name.
         labelled: matches!(track, TimelineTrack::Stream(_)),
     });
     TimeChart { title, caption, tracks: tracks.collect() }

@@ -40,5 +40,6 @@ pub(crate) fn run_check(args: &CheckArgs) -> Result<ExitCode> {
         let inverse = loaded.inverse.map(|of| format!("read as      {of}\n"));
         print_text(&format!("{}{}", inverse.unwrap_or_default(), report.text))?;
     }
+    // 1 and not 2, so that a script can tell a layout with a warning from one that cannot be read.
     Ok(ExitCode::from(u8::from(warned)))
 }

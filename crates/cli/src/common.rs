@@ -29,6 +29,8 @@ impl ColorWhen {
         match self {
             ColorWhen::Always => true,
             ColorWhen::Never => false,
+            // NO_COLOR in the environment switches colour off: https://no-color.org. An empty value counts here,
+            // too.
             ColorWhen::Auto => stream.is_terminal() && std::env::var_os("NO_COLOR").is_none(),
         }
     }
@@ -43,7 +45,7 @@ pub(crate) struct LayoutArgs {
     /// The logical shape, such as 8,64 (default: that of the preset or of the layout itself)
     #[arg(long, value_name = "SHAPE", value_parser = parse_list)]
     pub(crate) shape: Option<IntList>,
-    /// The element type, by its PyTorch name; a type that the text of the layout says goes first, and without either
+    /// The element type, by its PyTorch name; a type in the text of the layout wins over it, and without either
     /// 16 bits are assumed
     #[arg(long)]
     pub(crate) dtype: Option<String>,
@@ -74,6 +76,7 @@ pub(crate) struct IntList(pub(crate) Vec<i64>);
 /// `8,64`, `8x64`, `(8, 64)` or `[]`.
 pub(crate) fn parse_list(text: &str) -> Result<IntList, String> {
     let inner = text.trim();
+    // Lists are accepted as Python and PyTorch print them, because shapes are pasted from there.
     let inner = inner.strip_prefix(['(', '[']).unwrap_or(inner);
     let inner = inner.strip_suffix([')', ']']).unwrap_or(inner).trim();
     if inner.is_empty() {
@@ -84,6 +87,7 @@ pub(crate) fn parse_list(text: &str) -> Result<IntList, String> {
         .map(|part| {
             let part = part.trim();
             part.parse::<i64>().map_err(|_| {
+                // Cut, as the text may be a whole file that a shell expanded by mistake.
                 let shown: String = part.chars().take(40).collect();
                 format!("`{shown}` is not a 64-bit integer; write a list such as 8,64")
             })
@@ -99,9 +103,9 @@ pub(crate) struct LoadedLayout {
     pub(crate) layout: Layout,
     pub(crate) shape: Vec<i64>,
     pub(crate) dtype: Option<Dtype>,
-    /// How wide an element is: as the text says, else as its dtype.
+    /// The width of an element: that of the text, else that of its dtype.
     pub(crate) element: ElementSize,
-    /// What it is the inverse of, where it is one.
+    /// The layout of which this is the inverse, where it is one.
     pub(crate) inverse: Option<String>,
 }
 
@@ -179,12 +183,14 @@ impl LayoutArgs {
             None => self.layout.clone(),
         };
         let mut picked = None;
+        // Before symbols are bound and the text is read, because a module is no layout: only the picked part is.
         if let Some(which) = &self.pick {
             let choice = ttgir::pick_layout(&text, which)
                 .map_err(|d| anyhow!("{}", d.render(&text, stderr_color())))?;
             (text, picked) = (choice.text, choice.shape);
         }
         if !self.lets.is_empty() {
+            // Symbols may be bound in the text already; a second `where` would be no syntax.
             let joined = if text.contains(" where ") { ", " } else { " where " };
             text = format!("{}{joined}{}", text.trim_end(), self.lets.join(", "));
         }
@@ -193,21 +199,26 @@ impl LayoutArgs {
             Some(owners) => owners.dtype,
             None => preset.as_ref().map(|p| p.dtype),
         };
+        // What the user says wins over what the preset brings.
         let dtype = self.dtype.as_deref().or(own_dtype);
         let dtype = dtype.map(Dtype::from_name).transpose()?;
         let parsed = match &self.notation {
+            // The text of a preset is written in a notation of its own, whatever notation the user names for texts.
             Some(name) if preset.is_none() => parse_as(text, parse_notation(name)?, &axes),
             _ => parse(text, &axes),
         };
         let mut parsed = parsed.map_err(|d| self.explain_error(text, &d))?;
         let asked = self.shape.as_ref().map(|l| l.0.clone());
         let named = preset.as_ref().map(|p| owners.map_or(&p.shape, |o| &o.shape).clone());
+        // The command line first, then the module that the layout was picked from, then the preset: from the
+        // particular to the general.
         let given = asked.or(picked).or(named);
         let mut layout = parsed
             .layout_over_shape(given.as_deref())
             .map_err(|d| anyhow!("{}", d.render(text, stderr_color())))?;
         let shape =
             given.or_else(|| parsed.default_shape()).unwrap_or_else(|| layout.default_shape());
+        // Checked here once, so that no command has to handle a shape with another number of elements.
         layout.check_shape_size(&shape)?;
         let element = parsed.element_size(dtype.map(Dtype::bits));
         if let Some(mode) = &self.swizzle {
@@ -227,6 +238,8 @@ impl LayoutArgs {
 
     /// The underlined text; a lone word is more likely a misspelt preset.
     fn explain_error(&self, text: &str, d: &Diagnostic) -> anyhow::Error {
+        // A lone word that was refused is more often a misspelt preset than a layout, although tags of oneDNN are
+        // words, too.
         let word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if !text.is_empty() && text.len() < 60 && text.chars().all(word) {
             if let Some(atom) = atoms::find_atom(text) {
@@ -250,6 +263,8 @@ pub(crate) fn stderr_color() -> bool {
 
 /// The preset whose name shares the most with a word.
 fn nearest_preset(word: &str) -> Option<String> {
+    // The edit distance of Levenshtein in one row of its table; names are short, and there are some hundred of
+    // them.
     let distance = |a: &str, b: &str| -> usize {
         let b: Vec<char> = b.chars().collect();
         let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -267,6 +282,7 @@ fn nearest_preset(word: &str) -> Option<String> {
     };
     let best =
         preset::all_presets().into_iter().map(|p| (distance(word, &p.name), p.name)).min()?;
+    // A third of the letters at most, because a suggestion that has little in common with the word misleads.
     (best.0 <= 3.max(word.len() / 3)).then_some(best.1)
 }
 
@@ -280,6 +296,8 @@ fn swizzle_layout(layout: &Layout, mode: &str, bits: Option<i64>) -> Result<Layo
     };
     let bits =
         bits.ok_or_else(|| anyhow!("--swizzle needs --dtype: the mode moves units of 16 bytes"))?;
+    // The composition of two swizzles is no swizzle of this form in general, and silently replacing one would be
+    // wrong.
     if layout.swizzle().is_some() {
         return Err(anyhow!("--swizzle: the layout already has a swizzle"));
     }
@@ -295,16 +313,17 @@ fn swizzle_layout(layout: &Layout, mode: &str, bits: Option<i64>) -> Result<Layo
     )?)
 }
 
-/// A path for a message: nothing in it is obeyed by a terminal.
+/// A path for a message, with control characters made visible.
 pub(crate) fn printable_path(path: &Path) -> String {
     make_visible(&path.to_string_lossy()).into_owned()
 }
 
 /// Writes a text to standard output; the caller sees a closed pipe as an error.
 ///
-/// Everything that the program says goes through one of these or through the error of `main`: names of
-/// files and in files never reach a terminal as something that it obeys.
+/// Everything that the program prints passes one of these functions or the error of `main`, so that names of files, and
+/// names in files, cannot send control sequences to a terminal.
 pub(crate) fn print_text(text: &str) -> Result<()> {
+    // Making control characters visible copies the text, so the copy is counted before it is made.
     zellige_guard::reserve_memory(text.len());
     write_stdout(&make_lines_visible(text, false))
 }
@@ -320,7 +339,7 @@ pub(crate) fn print_json(json: &str) -> Result<()> {
     write_stdout(&make_json_visible(json))
 }
 
-/// The same of what is JSON where that was asked for.
+/// The same of a text that is JSON with `--json`.
 pub(crate) fn print_as(json: bool, text: &str) -> Result<()> {
     if json { print_json(text) } else { print_text(text) }
 }
@@ -330,6 +349,7 @@ fn write_stdout(text: &str) -> Result<()> {
     zellige_guard::reserve_memory(text.len());
     let mut out = std::io::stdout().lock();
     let end: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
+    // Flushed, because a buffer that is written when the process ends could not report an error any more.
     let written = out.write_all(text.as_bytes()).and_then(|()| out.write_all(end));
     Ok(written.and_then(|()| out.flush()).map_err(OutputError)?)
 }

@@ -36,7 +36,7 @@ Examples:
 pub(crate) struct CompileArgs {
     #[command(flatten)]
     graph: GraphArgs,
-    /// Compile under the baseline policy too, and say what is gained
+    /// Compile under the baseline policy too, and print what is gained
     #[arg(long)]
     compare: bool,
     /// Check the plan by code that shares nothing with the passes
@@ -61,10 +61,10 @@ pub(crate) struct CompileArgs {
     /// Compile although the report of the same graph and options is in the cache
     #[arg(long)]
     no_cache: bool,
-    /// Say why a tensor lies as it does, and what other layouts would cost
+    /// Explain why a tensor has its layout, and what other layouts would cost
     #[arg(long, value_name = "TENSOR", conflicts_with_all = ["compare", "report", "trace", "emit"])]
     explain: Option<String>,
-    /// List what is longer in memory than in its tensor, and what has to lie there
+    /// List the dimensions that are longer in memory than in their tensor, and what the padding has to hold
     #[arg(long, conflicts_with_all = ["explain", "compare", "report", "json", "trace", "emit"])]
     padding: bool,
     /// Print what a pass made, and run no further
@@ -110,6 +110,7 @@ fn pass_names() -> Vec<PossibleValue> {
 pub(crate) fn run_compile(args: &CompileArgs) -> Result<ExitCode> {
     let options = args.graph.compile_options()?;
     let started = std::time::Instant::now();
+    // Everything in this list is written from the program, and the cache holds only its report.
     let needs_program = args.check
         || args.trace.is_some()
         || args.emit.is_some()
@@ -138,6 +139,7 @@ pub(crate) fn run_compile(args: &CompileArgs) -> Result<ExitCode> {
         written.push(printable_path(path));
     }
     match &args.json {
+        // Nothing but the report goes to standard output here, because a program reads it.
         Some(path) if path.as_os_str() == "-" => {
             print_json(&entry.json)?;
             return Ok(ExitCode::SUCCESS);
@@ -161,9 +163,11 @@ pub(crate) fn run_compile(args: &CompileArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The key of a report: everything that decides what it says.
+/// The key of a report: everything that its content depends on.
 fn report_key(args: &CompileArgs, options: &CompilerOptions, file: &GraphFile) -> Result<String> {
     let mut parts = file.cache_content();
+    // Pins, places and values of symbols change the graph after it was read, so the file alone does not decide the
+    // report.
     parts.push(args.graph.graph_changes().into_bytes());
     parts.push(format!("{options:?}").into_bytes());
     if args.compare {
@@ -172,6 +176,7 @@ fn report_key(args: &CompileArgs, options: &CompilerOptions, file: &GraphFile) -
             format!("{:?}", args.graph.options_for_policy(CompilePolicy::Baseline)?).into_bytes(),
         );
     }
+    // Another version of the engine may decide otherwise for the same graph, so its hash is a part of the key.
     parts.push(zellige_stamp::ENGINE.as_bytes().to_vec());
     Ok(content_hash(&parts.iter().map(Vec::as_slice).collect::<Vec<_>>()))
 }
@@ -227,6 +232,8 @@ fn compile_graph(
     let mut text = summary::format_summary(&report);
     if let Some(folder) = &args.emit {
         progress.begin_step("emitting");
+        // Emitted kernels are for the real card, which has no such format; without this note they would look as if
+        // they could run.
         if program.buffers.iter().any(|b| b.laid.format() == Format::I64) {
             text.push_str(
                 "int64 is kept in 64 bits, for which the card's kernels have no format: --int64 cast, or --profile card\n",
@@ -237,6 +244,7 @@ fn compile_graph(
         let emitted = emit::emit_program(&program, &options)?;
         write_folder(folder, emitted.paths_and_texts())?;
         written.push(format!("{} files below {}", emitted.files.len(), printable_path(folder)));
+        // A large model may have the same refusal in every layer.
         for r in emitted.refused.iter().take(8) {
             text.push_str(&format!("not in {}: {}: {}\n", r.target, r.name, r.reason));
         }
@@ -259,6 +267,8 @@ fn format_explanation(e: &LayoutExplanation) -> String {
         let mark = if o.chosen { "*" } else { " " };
         let cost = match (o.cost, o.extra_us, o.extra) {
             (None, ..) => "no plan".into(),
+            // A difference of zero is printed without a sign, since `-0.00 us` would suggest that the other layout
+            // is faster.
             (Some(_), Some(us), _) if o.chosen || us == 0.0 => "+0 us".into(),
             (Some(_), Some(us), _) => format!("{us:+.2} us"),
             (Some(cost), None, Some(extra)) => format!("{extra:+} ({cost} {})", e.unit),

@@ -44,6 +44,7 @@ pub(crate) fn run_conformance(args: &ConformanceArgs) -> Result<ExitCode> {
         Some(path) => SuiteFolder::new(path).context("--data")?,
         None => SuiteFolder::find_above(&std::env::current_dir()?)?,
     };
+    // A folder of another user's cases may have a few suites only, and running those is no error.
     let there = folder.suites();
     let wanted = match args.suites.is_empty() {
         true => there.clone(),
@@ -64,6 +65,7 @@ pub(crate) fn run_conformance(args: &ConformanceArgs) -> Result<ExitCode> {
         let unread = folder.unread_files();
         if !unread.is_empty() && args.suites.is_empty() {
             let (path, names) = (folder.path().display(), unread.join(", "));
+            // To standard error, so that standard output holds the table alone.
             let _ = writeln!(std::io::stderr(), "note: {path}: no suite reads {names}");
         }
     }
@@ -82,6 +84,7 @@ fn find_suites(
             let known: Vec<&str> = SUITES.iter().map(|s| s.name).collect();
             bail!("unknown suite `{name}`; known: {}", known.join(", "));
         };
+        // Asking for a suite by name and not finding it must not pass as success.
         if !there.iter().any(|s| s.name == suite.name) {
             bail!("{} has no file {}.json", folder.path().display(), suite.name);
         }

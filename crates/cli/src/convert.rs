@@ -52,9 +52,12 @@ fn convert_to_one(args: &ConvertArgs, loaded: &LoadedLayout, to: Notation) -> Re
             ConvertedLayout::Equal(text) => print_text(text)?,
             ConvertedLayout::Refined { text, shape, why } => {
                 print_text(text)?;
+                // To standard error: standard output holds the text of the layout alone, so that it can be passed
+                // to another program.
                 eprintln!("refined: over the shape {shape:?}, as {why}");
             }
             ConvertedLayout::NotExpressible(why) => {
+                // An error and not an empty answer, because a script would take that for a layout.
                 bail!("not expressible in {}: {why}", to.name())
             }
         }

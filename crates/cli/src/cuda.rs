@@ -19,10 +19,10 @@ Examples:
   zellige cuda --from row-major --to 'S[(64,64):(1,64)]' --shape 64,64 --dtype float32 --to-dtype bfloat16 --source-only
   zellige cuda --from row-major --to column-major --shape 16383,16381 --dtype float16 --align 2 --json")]
 pub(crate) struct CudaArgs {
-    /// Where elements lie: row-major, column-major, spyre (sticks in the default order), or a layout in any notation
+    /// The layout of the source: row-major, column-major, spyre (sticks in the default order), or one in any notation
     #[arg(long, value_name = "LAYOUT")]
     from: String,
-    /// Where they go, in the same words
+    /// The layout of the destination, written in the same way
     #[arg(long, value_name = "LAYOUT")]
     to: String,
     /// The shape of the tensor
@@ -61,6 +61,7 @@ pub(crate) fn run_cuda(args: &CudaArgs) -> Result<ExitCode> {
     let fill = if element.is_some() { PaddingFill::Padding } else { PaddingFill::Leave };
     let plan = MovePlan::between(&src, &dst, shape, fill)?;
     let align = LaunchAlignment::new(args.align, args.align)?;
+    // The one GPU whose figures were measured for the cost model; the kernels run on others too.
     let gpu = &Gpu::H200;
     let bytes = element.as_ref().map(|e| e.bytes.as_slice());
     let program = CudaProgram::new(&plan, dtypes, bytes, align, gpu)?;
@@ -79,12 +80,14 @@ pub(crate) fn run_cuda(args: &CudaArgs) -> Result<ExitCode> {
 /// Seconds that a copy of as many bytes takes.
 fn copy_seconds(program: &CudaProgram, gpu: &Gpu) -> f64 {
     let (read, written) = program.moved_bytes();
+    // The bandwidth is that of a copy, which reads and writes, so both count.
     (read as f64 + written as f64) / gpu.bandwidth
 }
 
 /// Seconds that the cost model expects, the launches included.
 fn expected_seconds(program: &CudaProgram, gpu: &Gpu) -> f64 {
     let parts: f64 = program.pieces().iter().map(|p| p.seconds).sum();
+    // Launches of one stream follow one another, so each adds its whole time.
     parts + gpu.launch_seconds * program.launches().len() as f64
 }
 
@@ -105,6 +108,8 @@ fn program_text(program: &CudaProgram, gpu: &Gpu) -> Result<String> {
         expected_seconds(program, gpu) * 1e6
     );
     for (k, piece) in program.pieces().iter().enumerate() {
+        // One block stands for all, because the blocks of a part differ in their addresses and not in their pattern
+        // of accesses, but for those at an edge.
         let block = analysis::analyze_first_block(&piece.part, program.readable_range())
             .map_err(|e| anyhow!(e))?;
         let _ = writeln!(

@@ -9,8 +9,8 @@ use zellige_machine::Hardware;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
-A preset of your own is a TOML file that begins with `extends = \"card\"` (or \"ktir\") and says what
-differs; every figure has a value, a unit and a source.
+A preset of your own is a TOML file that begins with `extends = \"card\"` (or \"ktir\") and has the figures
+that differ; every figure has a value, a unit and a source.
 
 Examples:
   zellige device

@@ -15,7 +15,7 @@ use zellige_notation::{choose_shared_shape, sharding};
 Examples:
   zellige diff 'S[(8,64):(64,1)]' 'size=[8, 64] stride=[1, 8]'
   zellige diff '(8,64):(64,1)' 'Sw<2,0,3> o (8,64):(64,1)'
-Exit code 1 says that they differ.")]
+Exit code 1 means that they differ.")]
 pub(crate) struct DiffArgs {
     /// A layout in any notation, or a preset
     a: String,
@@ -39,6 +39,7 @@ pub(crate) struct DiffArgs {
 }
 
 /// Elements that are compared one by one after the first difference.
+// The first difference is found by a proof, whatever the size; only the list behind it needs this bound.
 const MAX_COMPARED_ELEMENTS: i64 = 1 << 20;
 
 /// Rows and columns of the drawing.
@@ -60,10 +61,13 @@ pub(crate) fn run_diff(args: &DiffArgs) -> Result<ExitCode> {
             (a, b)
         }
         (Err(_), Ok(b)) => (first(Some(IntList(b.shape.clone())))?, b),
+        // The first layout is reported, because its text comes first on the command line.
         (Err(e), Err(_)) => return Err(e),
     };
     let (a, b) = over_one_shape(a, b);
     let shape = &a.shape;
+    // Notations name the axes of a mesh or number its devices. Both mean the same places, so names are replaced by
+    // numbers before the comparison.
     let numbered = sharding::on_numbered_devices(&a.parsed, &b.parsed, shape);
     let (left, right) = &numbered.unwrap_or((a.layout, b.layout));
     let first = match left.find_difference(right)? {
@@ -139,6 +143,7 @@ fn find_differences(
     let end = a.size().min(first.saturating_add(MAX_COMPARED_ELEMENTS));
     while index < end && found.len() < most.max(1) {
         let (left, right) = (
+            // Sorted, because the order in which copies of an element are listed carries no meaning.
             a.physical_coordinates(index)?.sorted_coordinates(),
             b.physical_coordinates(index)?.sorted_coordinates(),
         );
@@ -160,7 +165,7 @@ fn format_places(points: &[PhysicalCoordinate]) -> String {
     points.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// The last two dimensions around the first difference: what is equal is a dot.
+/// The last two dimensions around the first difference: an equal element is a dot.
 fn draw_difference(a: &Layout, b: &Layout, shape: &[i64], first: i64) -> Option<String> {
     let rank = shape.len();
     if rank < 2 {
@@ -168,6 +173,7 @@ fn draw_difference(a: &Layout, b: &Layout, shape: &[i64], first: i64) -> Option<
     }
     let origin = unflatten_index(shape, first);
     let (r, c) = (rank - 2, rank - 1);
+    // The window begins at a multiple of its size, so that tiles of powers of two are drawn whole.
     let rows = (origin[r] / DRAWN_EXTENT.0 * DRAWN_EXTENT.0)
         ..shape[r].min(origin[r] / DRAWN_EXTENT.0 * DRAWN_EXTENT.0 + DRAWN_EXTENT.0);
     let cols = (origin[c] / DRAWN_EXTENT.1 * DRAWN_EXTENT.1)

@@ -67,9 +67,12 @@ pub(crate) fn run_dma(args: &DmaArgs) -> Result<ExitCode> {
         }
         (Some(size), _) => &size.0[..],
         (None, Some(host)) => host.size(),
-        (None, None) => bail!("--size, or a --layout with host_size=[..], says what is moved"),
+        (None, None) => {
+            bail!("the size is missing: give --size, or a --layout with host_size=[..]")
+        }
     };
     let stride = args.stride.as_ref().map(|l| l.0.clone());
+    // A layout that was printed with its host tensor has the strides that its stride_map was made for.
     let stride = stride.or_else(|| bound.map(|h| h.stride().to_vec()));
     let host = match &stride {
         Some(stride) => StridedLayout::new(size, stride, args.offset)?,
@@ -82,6 +85,8 @@ pub(crate) fn run_dma(args: &DmaArgs) -> Result<ExitCode> {
         (Some(stick), _) if bound.is_some() => stick.clone(),
         (Some(stick), _) => stick.with_host(size, stride.as_deref())?,
         (None, Some(order)) => {
+            // Strides without the offset, because a device layout depends on the order of dimensions in the host
+            // tensor and not on where that begins.
             StickLayout::with_dim_order(size, Some(&host.own_strides()?), dtype, &order.0)?
         }
         (None, None) => StickLayout::default_in_format(
@@ -117,6 +122,7 @@ fn read_stick_layout(text: &str) -> Result<StickLayout> {
 }
 
 /// Nests that a text lists; JSON has them all.
+// A nest is printed in two lines, so a longer list is no longer read by a person.
 const MOST_LINES: usize = 256;
 
 /// The loop nests of a transfer with both sides named, then its descriptor.

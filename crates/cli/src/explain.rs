@@ -51,6 +51,8 @@ fn explain_loaded(loaded: &LoadedLayout) -> Result<(String, Value)> {
         zellige_ask::explain_layout(&loaded.parsed, &loaded.layout, &loaded.shape, loaded.dtype)
             .map_err(|fault| anyhow!("{}", fault.message))?;
     let mut others = convert_to_all(&loaded.parsed, &loaded.layout, &loaded.shape, loaded.dtype);
+    // A person who asks what a layout means is not helped by a list of notations that cannot express it; `convert`
+    // has the reasons.
     others.retain(|(n, found)| {
         *n != loaded.parsed.notation() && !matches!(found, ConvertedLayout::NotExpressible(_))
     });

@@ -22,12 +22,12 @@ use zellige_notation::Diagnostic;
 use zellige_onnx::{ImportedModel, ImportedWeight, InputConstant, ModelFile};
 use zellige_stick::LayoutRequest;
 
-/// A graph and what a compilation is asked for.
+/// A graph and the options of its compilation.
 #[derive(clap::Args)]
 pub(crate) struct GraphArgs {
     /// The graph: a .graph text, its .json, or an .onnx model
     pub(crate) graph: PathBuf,
-    /// Who decides layouts and divisions: best, or baseline for the rules of today's software
+    /// How layouts and divisions are decided: best, or baseline for the rules of torch-spyre (as of mid 2026)
     #[arg(long, default_value = "best")]
     policy: String,
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub(crate) struct GraphArgs {
     /// Layouts of outputs: default, or computed to leave them as they are
     #[arg(long, default_value = "default", value_name = "default|computed")]
     outputs: String,
-    /// Refuse layouts that today's software refuses, instead of mending them by a move
+    /// Refuse operand layouts that torch-spyre refuses, instead of repairing them by a move
     #[arg(long)]
     strict: bool,
     /// Keep nothing in scratchpads
@@ -70,6 +70,7 @@ pub(crate) struct GraphArgs {
 }
 
 /// Bytes of a graph's text at most.
+// A limit of the text, because a graph is read whole; the weights of a model are not in it.
 const MOST_TEXT: u64 = 1 << 30;
 
 /// The file of a graph as it was read, once.
@@ -116,7 +117,7 @@ impl GraphArgs {
         self.read_with_inputs(&[])
     }
 
-    /// The same, where inputs of a model are at hand: NAME=FILE, read only where sizes follow from them.
+    /// The same with files for inputs of a model, as NAME=FILE. A file is read only where sizes depend on it.
     fn read_with_inputs(&self, inputs: &[String]) -> Result<GraphFile> {
         let name = printable_path(&self.graph);
         let form = GraphFormat::detect_file_format(&self.graph)
@@ -130,6 +131,8 @@ impl GraphArgs {
                     read_constant(text).with_context(|| format!("--bind {text}"))?;
                 given.insert(name, constant);
             }
+            // An import may need the elements of an input to know a size, and only then. The loop adds what the
+            // refusal names and tries again, so that no other input is read; it ends because every turn adds one.
             let imported = loop {
                 let refused = match file.import_graph_with(&values, &given) {
                     Ok(imported) => break imported,
@@ -139,6 +142,7 @@ impl GraphArgs {
                 let files: Vec<&String> = missing
                     .filter_map(|n| inputs.iter().find(|i| name_before_equals(i) == Some(n)))
                     .collect();
+                // Nothing that is at hand would help, so the refusal is the answer.
                 if files.is_empty() {
                     return Err(refused).context(name);
                 }
@@ -168,6 +172,7 @@ impl GraphArgs {
                 return self.load_model(file, imported).context(name);
             }
         };
+        // The places of JSON are fields and not characters, so its errors name them without an underlined text.
         let is_json = form == GraphFormat::Json;
         let mut source = if is_json {
             json::parse_source(&content).map_err(|e| anyhow!("{name}: {e}"))?
@@ -213,6 +218,8 @@ impl GraphArgs {
     fn load_model(&self, file: ModelFile, imported: ImportedModel) -> Result<LoadedGraph> {
         let (mut graph, mut source) = (imported.graph, GraphSource::default());
         if !self.pin.is_empty() || !self.place.is_empty() {
+            // Only with pins: writing the graph as a source and reading it again would cost time for a model with
+            // thousands of operations.
             source = graph.to_source();
             self.apply_pins(&mut source)?;
             graph = source.bind_symbols(&BTreeMap::new())?;
@@ -221,7 +228,7 @@ impl GraphArgs {
         Ok(LoadedGraph { graph, source, text: None, model, bound })
     }
 
-    /// What is asked of the compiler.
+    /// The options of the compiler.
     pub(crate) fn compile_options(&self) -> Result<CompilerOptions> {
         let policy =
             parse_word("--policy", &self.policy, "best or baseline", CompilePolicy::from_name)?;
@@ -235,6 +242,7 @@ impl GraphArgs {
             CompilePolicy::Baseline => CompilerOptions::baseline(),
         };
         options.hardware = Hardware::load_named(&self.hardware).context("--hardware")?;
+        // The profile comes first, because the flags below change single settings of it.
         options = options.with_profile(self.profile.card_profile()?);
         options.storage.mode = self.mode.parse().context("--mode")?;
         options.storage.keep = self.profile.kept_dtypes()?;
@@ -269,7 +277,7 @@ impl GraphArgs {
 }
 
 impl LoadedGraph {
-    /// Compiles; a refusal underlines its operation and says what to do.
+    /// Compiles; a refusal underlines its operation and names a remedy.
     pub(crate) fn compile_program(&self, options: &CompilerOptions) -> Result<CompiledProgram> {
         compile_graph(&self.graph, options).map_err(|e| self.refusal_error(&e))
     }
@@ -277,6 +285,7 @@ impl LoadedGraph {
     pub(crate) fn refusal_error(&self, e: &CompileError) -> anyhow::Error {
         let note = report_refusal(e, &self.graph);
         let at = note.at.map(|at| format!(" (at {at})")).unwrap_or_default();
+        // The remedy stands on a line of its own, as it is what a reader looks for first.
         let help = note.remedy.map(|r| format!("\nhelp: {r}")).unwrap_or_default();
         let message = format!("{}{at}", note.text);
         let op =
@@ -321,6 +330,7 @@ fn read_constant(text: &str) -> Result<(String, InputConstant)> {
     };
     let host = HostTensor::parse(file)?;
     let view = host.strided_layout()?;
+    // Sizes follow from the elements in their logical order, which the bytes of the file must therefore have.
     if view != StridedLayout::new_contiguous(view.size())? {
         bail!("its elements are not in row-major order; store them so");
     }
@@ -358,6 +368,7 @@ fn pin_tensor(source: &mut GraphSource, text: &str) -> Result<()> {
     let Some((name, layout)) = text.split_once('=') else {
         bail!("write TENSOR=LAYOUT, such as x=stick:1");
     };
+    // A colon is accepted because `NAME=stick=1` has two equals signs, which reads as a mistake.
     let asked = layout.replacen("stick:", "stick=", 1).replacen("order:", "order=", 1);
     let pin = match parse_layout_request(&asked)? {
         Some(LayoutRequest::Stick(d)) if d < 0 => bail!("dimension {d} is negative"),

@@ -1,4 +1,4 @@
-//! What happens when the program is asked to stop.
+//! Signals that stop the program.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
@@ -9,10 +9,11 @@ use std::sync::atomic::AtomicBool;
 ///
 /// The status is 128 and the number of the signal, as shells have it: 130 after Ctrl-C.
 pub(crate) fn watch_signals() {
-    // Without handlers a signal ends the program as ever, and only a temporary file stays.
+    // Without handlers a signal still ends the program, and only a temporary file stays.
     let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
     let waiting = move || {
         if let Some(signal) = signals.forever().next() {
+            // This thread may lock and allocate, which removing files needs and a signal handler must not do.
             zellige_files::remove_unfinished();
             std::process::exit(128 + signal);
         }
@@ -20,9 +21,9 @@ pub(crate) fn watch_signals() {
     let _ = std::thread::Builder::new().name("signals".into()).spawn(waiting);
 }
 
-/// Makes a file that passes the process's limit of size an error of the call that writes it, where the signal would end
-/// the program without a word.
+/// Makes a file that passes the process's limit of size an error of the call that writes it. The signal would end
+/// the program without a message.
 pub(crate) fn survive_size_limits() {
-    // Without a handler the program ends as ever; nobody asks whether the signal came, as the call says so.
+    // If registering fails, the program ends as without it. The flag is never read, because the call reports the error.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }

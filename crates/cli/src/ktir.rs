@@ -28,7 +28,7 @@ pub(crate) struct KtirArgs {
 
 #[derive(Subcommand)]
 enum KtirCommand {
-    /// Read and verify a module; list its kernels, or print it in one form
+    /// Read and verify a module; list its kernels, or print the module
     Check(KtirCheckArgs),
     /// Run a kernel on the simulated cores
     Run(KtirRunArgs),
@@ -38,7 +38,7 @@ enum KtirCommand {
 struct KtirCheckArgs {
     /// The module
     file: PathBuf,
-    /// Print the module as it was understood
+    /// Print the module as it was read, in the standard form
     #[arg(long)]
     print: bool,
     /// Write JSON instead of text
@@ -94,6 +94,7 @@ struct KtirRunArgs {
 const MOST_TEXT: u64 = 1 << 30;
 
 /// Events of a trace at most.
+// A loop over every element of a tensor would otherwise fill the memory with events that no viewer can show.
 const MAX_TRACE_EVENTS: usize = 1_000_000;
 
 /// Checks a module, or runs a kernel that may take so many bytes for arrays, tiles and everything that
@@ -174,6 +175,7 @@ fn execute_kernel(args: &KtirRunArgs, memory: u64) -> Result<ExitCode> {
     for pair in &args.scalar {
         let (name, value) = split_name_value(pair, "--scalar", "n=4")?;
         let scalar = match (value.parse::<i64>(), value.parse::<f64>()) {
+            // An integer first, because every integer is also a float, and an index argument accepts no float.
             (Ok(n), _) => KtirScalar::Int(n),
             (_, Ok(x)) => KtirScalar::Float(x),
             _ => bail!("--scalar {pair}: `{value}` is no number"),
@@ -187,6 +189,7 @@ fn execute_kernel(args: &KtirRunArgs, memory: u64) -> Result<ExitCode> {
         for (name, array) in &outcome.arrays {
             let path = folder.join(format!("{name}.npy"));
             // A file gets the dtype that the input had.
+            // The user compares the output with the input, which is easiest in one dtype.
             let elem = inputs.get(name).map_or(array.elem, |input| input.file);
             let bytes = convert_floats(&array.bytes, array.elem, elem)?;
             let new = NewTensor::new(name.as_str(), dtype_of_elem(elem)?, array.shape.clone());
@@ -236,9 +239,11 @@ fn read_inputs(
     let names: Vec<&str> = inputs.keys().map(String::as_str).collect();
     for (name, elems) in module.view_elements(kernel, &names) {
         let Some(input) = inputs.get_mut(&name) else { continue };
+        // The same format under another name has the same bytes, so nothing is converted.
         if elems.iter().any(|e| e.format() == input.file.format()) {
             continue;
         }
+        // A kernel that views one array in two formats depends on the bytes, which a conversion would change.
         let [wanted] = elems[..] else {
             let known: Vec<&str> = elems.iter().map(|e| e.name()).collect();
             let file = dtype_of_elem(input.file)?;
@@ -313,6 +318,7 @@ fn split_name_value<'a>(pair: &'a str, option: &str, example: &str) -> Result<(&
 
 fn read_array(file: &str) -> Result<KtirArray> {
     let (path, name) = match file.rsplit_once(':') {
+        // A path may contain a colon itself; then the file exists under the whole text.
         Some((path, name)) if !Path::new(file).exists() => (path, Some(name)),
         _ => (file, None),
     };
@@ -340,6 +346,8 @@ fn dtype_of_elem(elem: KtirElem) -> Result<Dtype> {
         KtirElem::I16 => Dtype::Int16,
         KtirElem::I32 => Dtype::Int32,
         KtirElem::I64 | KtirElem::Index => Dtype::Int64,
+        // The 16-bit format of the card has no dtype in NumPy or safetensors, so an array of it is written as the
+        // dtype that its input had.
         KtirElem::DF16 => bail!("files hold no {elem}"),
     })
 }

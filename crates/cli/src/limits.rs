@@ -46,11 +46,13 @@ impl LimitArgs {
     pub(crate) fn for_command(&self) -> CallLimits {
         self.override_limits(CallLimits {
             time: None,
+            // A quarter stays for the rest of the machine, because the kernel of the system would otherwise end
+            // some process, which need not be this one.
             memory: free_memory().map(|bytes| bytes / 4 * 3),
         })
     }
 
-    /// The memory limit that was asked for; the largest number is none.
+    /// The memory limit of the command line; the largest number means no limit.
     pub(crate) fn memory_limit(&self) -> Option<u64> {
         self.limit_memory.map(|m| m.0.unwrap_or(u64::MAX))
     }
@@ -63,9 +65,10 @@ impl LimitArgs {
     }
 }
 
-/// Bytes that the machine has free, where it says so.
+/// Bytes of free memory, where the system reports them.
 fn free_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    // MemAvailable counts caches that the system can give back, and MemFree does not: see proc(5).
     let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }

@@ -17,7 +17,7 @@ mod cuda;
 mod device;
 mod diff;
 mod dma;
-mod eager;
+mod exchange;
 mod explain;
 mod explain_time;
 mod explore;
@@ -36,6 +36,7 @@ mod reshard;
 mod run;
 mod scale_factors;
 mod show;
+mod single_operation;
 mod upload;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -108,6 +109,8 @@ enum CliCommand {
     ScaleFactors(scale_factors::Args),
     /// Move a tensor between files into another layout
     Move(moves::MoveArgs),
+    /// Plan the copies between the scratchpads of two divisions of a tensor: who sends what to whom
+    Exchange(exchange::ExchangeArgs),
     /// Move a checkpoint between shardings: tensor parallel, pipeline, flat shards, one file
     Reshard(reshard::ReshardArgs),
     /// Print the transfer of a host tensor to or from the device: loop nests and descriptor
@@ -119,7 +122,7 @@ enum CliCommand {
     /// Upload a tensor to the simulated card: its layout, sticks, padding, transfer and cost
     Upload(upload::UploadArgs),
     /// Run one operation on the simulated card and say what every step costs
-    Eager(eager::EagerArgs),
+    Eager(single_operation::EagerArgs),
     /// List the operations of the card: operands, dtypes, and how upstream runs them
     Ops(ops::OpsArgs),
     /// Compile a graph: layouts, moves, work division and memory, with every decision and its cost
@@ -142,8 +145,12 @@ enum CliCommand {
 
 fn main() -> ExitCode {
     let version = env!("CARGO_PKG_VERSION");
+    // The instruction set is a part of the version, because a report of a defect in a kernel is of no use without
+    // it.
     let version = format!("{version}\ninstruction set: {}", zellige_float::Isa::process_isa());
     interrupt::survive_size_limits();
+    // The text has to live as long as the parser, which is to the end of the program: leaking it once is simpler
+    // than a static cell.
     let matches = match Cli::command().long_version(&*version.leak()).try_get_matches() {
         Ok(matches) => matches,
         Err(e) => return refuse_arguments(&e),
@@ -156,6 +163,8 @@ fn main() -> ExitCode {
     if let Err(why) = zellige_float::Isa::requested_by_variable() {
         return finish_with(Err(anyhow::anyhow!(why)));
     }
+    // A panic inside a guarded call is reported as one line below; the usual message of the runtime would come
+    // before it a second time.
     zellige_guard::silence_call_panics();
     let limits = match command {
         // Each of its requests has limits of its own.
@@ -186,6 +195,7 @@ fn perform_command(command: &CliCommand, limits: &limits::LimitArgs) -> anyhow::
         CliCommand::Diff(args) => diff::run_diff(args),
         CliCommand::Notations(args) => notations::run_notations(args),
         CliCommand::Presets(args) => presets::run_presets(args),
+        CliCommand::Exchange(args) => exchange::run_exchange(args),
         CliCommand::ScaleFactors(args) => scale_factors::run(args),
         CliCommand::Move(args) => {
             interrupt::watch_signals();
@@ -204,7 +214,7 @@ fn perform_command(command: &CliCommand, limits: &limits::LimitArgs) -> anyhow::
         }
         CliCommand::Eager(args) => {
             interrupt::watch_signals();
-            eager::run_eager(args)
+            single_operation::run_eager(args)
         }
         CliCommand::Ops(args) => ops::run_ops(args),
         CliCommand::Compile(args) => {
@@ -226,7 +236,7 @@ fn perform_command(command: &CliCommand, limits: &limits::LimitArgs) -> anyhow::
     }
 }
 
-/// Shows the help or the version that was asked for, or what is wrong with the arguments.
+/// Prints the help, the version, or the mistake in the arguments.
 fn refuse_arguments(e: &clap::Error) -> ExitCode {
     match e.print() {
         Err(why) if !e.use_stderr() => finish_with(Err(common::OutputError(why).into())),
@@ -234,7 +244,7 @@ fn refuse_arguments(e: &clap::Error) -> ExitCode {
     }
 }
 
-/// The exit code of what came out, and its message.
+/// The exit code of an outcome; an error is printed.
 fn finish_with(outcome: anyhow::Result<ExitCode>) -> ExitCode {
     match outcome {
         Ok(code) => code,
@@ -243,6 +253,7 @@ fn finish_with(outcome: anyhow::Result<ExitCode>) -> ExitCode {
             let text = error_message(&e);
             // A rendered diagnostic already begins with its level.
             let prefix = if text.starts_with("error") { "" } else { "error: " };
+            // Messages quote names of files and tensors, which may hold escape sequences of a terminal.
             let text = zellige_notation::make_lines_visible(&text, common::stderr_color());
             let _ = writeln!(std::io::stderr(), "{prefix}{text}");
             ExitCode::from(if is_write_error(&e) { 3 } else { 2 })
@@ -250,7 +261,7 @@ fn finish_with(outcome: anyhow::Result<ExitCode>) -> ExitCode {
     }
 }
 
-/// The chain of causes; one that the message before it tells already is not told twice.
+/// The chain of causes; a cause that ends the message before it is not repeated.
 fn error_message(e: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in e.chain().map(ToString::to_string) {

@@ -29,6 +29,7 @@ pub(crate) struct MapArgs {
 }
 
 /// More elements than this are not listed by --all.
+// Every element is a line of the answer, which is built in memory before it is printed.
 const MAX_LISTED_ELEMENTS: i64 = 1 << 20;
 
 pub(crate) fn run_map(args: &MapArgs) -> Result<ExitCode> {
@@ -49,6 +50,7 @@ pub(crate) fn run_map(args: &MapArgs) -> Result<ExitCode> {
     }
     let (mut text, mut points, mut lookups) = (String::new(), Vec::new(), Vec::new());
     for c in &coords {
+        // Sorted, so that two layouts that hold the same copies print the same lines.
         let places = loaded.layout.apply_to_coordinate(&loaded.shape, c)?.sorted_coordinates();
         let shown: Vec<String> = places.iter().map(ToString::to_string).collect();
         let _ = writeln!(text, "{} -> {}", format_tuple(c), shown.join(" "));

@@ -41,7 +41,7 @@ pub(crate) struct MoveArgs {
     input: PathBuf,
     /// The file to write
     output: PathBuf,
-    /// The layout of the input (default: as the file says)
+    /// The layout of the input (default: the one in the file's header)
     #[arg(long, value_name = "LAYOUT")]
     from: Option<String>,
     /// The layout of the output
@@ -73,7 +73,7 @@ pub(crate) struct MoveArgs {
     json: bool,
 }
 
-/// One tensor on its way: everything is known before anything is written.
+/// The move of one tensor: everything is known before anything is written.
 struct MoveTask<'a> {
     info: &'a TensorInfo,
     shape: Vec<i64>,
@@ -105,6 +105,7 @@ impl<'a> MoveTask<'a> {
         let fill = padding.element_for_dtype(dtype).context("--fill")?;
         // The fill is written slab by slab, around the elements.
         let plan = MovePlan::between(&from.layout, &to.layout, &shape, PaddingFill::Leave)?;
+        // 128 bits, because a shape in a file may claim a product past 64 bits.
         let held: i128 = info.shape().iter().map(|n| i128::from(*n)).product();
         if i128::from(plan.src_len()) > held {
             bail!(
@@ -150,9 +151,9 @@ impl<'a> MoveTask<'a> {
             text.push_str(&format!(", padding is {}", fill.value));
         }
         if !self.losses.is_empty() {
-            let told =
+            let losses =
                 self.losses.iter().map(ConversionLoss::to_string).collect::<Vec<_>>().join("; ");
-            text.push_str(&format!("\nlossy: {told}"));
+            text.push_str(&format!("\nlossy: {losses}"));
             if let Some(v) = verified {
                 text.push_str(&format!("; {} of {} elements changed", v.changed, v.elements));
             }
@@ -177,7 +178,7 @@ impl<'a> MoveTask<'a> {
     }
 }
 
-/// The tensors that are asked for, or all of them.
+/// The tensors of these names, or all of them.
 fn pick_tensors<'a>(container: &'a Container, names: &[String]) -> Result<Vec<&'a TensorInfo>> {
     if names.is_empty() {
         if container.tensors().len() + container.refused_entries().len() < 2 {
@@ -194,6 +195,7 @@ fn pick_tensors<'a>(container: &'a Container, names: &[String]) -> Result<Vec<&'
 }
 
 pub(crate) fn run_move(args: &MoveArgs) -> Result<ExitCode> {
+    zellige_calls::record_call!();
     let started = Instant::now();
     let container = Container::open(&args.input)?;
     let picked = pick_tensors(&container, &args.tensor)?;
@@ -206,7 +208,11 @@ pub(crate) fn run_move(args: &MoveArgs) -> Result<ExitCode> {
             task
         }
     };
+    // All plans are made before the first byte is written: a refused tensor must not leave a file with the ones
+    // before it.
     let tasks = picked.into_iter().map(task).collect::<Result<Vec<_>>>()?;
+    // The output replaces the file of its name at the end, and by then the input could not be compared with it any
+    // more.
     if is_same_file(&args.input, &args.output) {
         bail!("the input and the output are the same file");
     }
@@ -224,8 +230,10 @@ pub(crate) fn run_move(args: &MoveArgs) -> Result<ExitCode> {
             .move_tensor(&container, task.info, &task.plan, &writer, index, advance)?;
         written += writer.tensors()[index].byte_len();
     }
+    // Until here the output has no name, so that an error leaves what was there before.
     writer.finish_and_settle()?;
     bar.finish_bar();
+    // Opened by its name, so that what is compared is what another program would read.
     let back = if args.verify { Some(Container::open(&args.output)?) } else { None };
     for (index, task) in tasks.iter().enumerate() {
         let verified = match &back {
@@ -251,6 +259,7 @@ pub(crate) fn run_move(args: &MoveArgs) -> Result<ExitCode> {
 
 fn is_same_file(a: &Path, b: &Path) -> bool {
     match (a.canonicalize(), b.canonicalize()) {
+        // Resolved, because a link or another spelling of the path is the same file.
         (Ok(a), Ok(b)) => a == b,
         _ => false,
     }

@@ -36,7 +36,7 @@ pub(crate) fn run_presets(args: &PresetsArgs) -> Result<ExitCode> {
         if list.is_empty() {
             list.extend(exact);
         }
-        // CuTe's atoms are many: they are listed where they are asked for.
+        // CuTe has more than a hundred atoms, so they are listed only where a part of their name is given.
         let named =
             atoms::list_atom_names().into_iter().filter(|name| name.contains(filter.as_str()));
         list.extend(

@@ -12,10 +12,10 @@ pub(crate) struct ProfileArgs {
     /// device, float32 in 16 bits, int64 in 32 (default: ZELLIGE_PROFILE, else full)
     #[arg(long, alias = "coverage", value_name = "full|card")]
     profile: Option<String>,
-    /// How float32 is stored: keep, or cast to 16 bits (default: ZELLIGE_FP32, else as the profile says)
+    /// How float32 is stored: keep, or cast to 16 bits (default: ZELLIGE_FP32, else by the profile)
     #[arg(long, value_name = "keep|cast", conflicts_with = "keep_fp32")]
     fp32: Option<String>,
-    /// How int64 is stored: keep, or cast to 32 bits (default: ZELLIGE_INT64, else as the profile says)
+    /// How int64 is stored: keep, or cast to 32 bits (default: ZELLIGE_INT64, else by the profile)
     #[arg(long, value_name = "keep|cast", conflicts_with = "keep_int64")]
     int64: Option<String>,
     /// The same as --fp32 keep
@@ -27,7 +27,7 @@ pub(crate) struct ProfileArgs {
 }
 
 impl ProfileArgs {
-    /// The profile that was asked for.
+    /// The profile of the flag or of the environment.
     pub(crate) fn card_profile(&self) -> Result<CoverageProfile> {
         find_profile(self.profile.as_deref())
     }
@@ -36,6 +36,7 @@ impl ProfileArgs {
     pub(crate) fn kept_dtypes(&self) -> Result<KeptDtypes> {
         let usual = KeptDtypes::under_profile(self.card_profile()?);
         let keep = |flag: bool, given: &Option<String>| {
+            // The hidden flags are other spellings of `keep`, and clap refuses both at once.
             if flag { Some("keep".to_string()) } else { given.clone() }
         };
         Ok(KeptDtypes {
@@ -60,7 +61,7 @@ pub(crate) fn find_profile(flag: Option<&str>) -> Result<CoverageProfile> {
     }
 }
 
-/// What a flag, or else a variable, says about a dtype.
+/// Whether a flag, or else a variable, keeps a dtype.
 fn flag_or_variable(flag: &str, name: &str, given: Option<String>) -> Result<Option<bool>> {
     let (origin, word) = match (given, env_variable(name)) {
         (Some(word), _) => (flag.to_string(), word),
@@ -73,6 +74,7 @@ fn flag_or_variable(flag: &str, name: &str, given: Option<String>) -> Result<Opt
 
 /// A variable of the environment; one that is empty is not set.
 pub(crate) fn env_variable(name: &str) -> Option<String> {
+    // Lossy, because bytes that are no text match no accepted word and are quoted in the refusal.
     let value = std::env::var_os(name)?.to_string_lossy().trim().to_string();
     (!value.is_empty()).then_some(value)
 }
@@ -86,6 +88,7 @@ pub(crate) fn warn_of_narrowing<'t>(tensors: impl IntoIterator<Item = &'t Tensor
     let mut warned = Vec::new();
     for tensor in tensors {
         let Some(text) = tensor.narrowing_warning() else { continue };
+        // A model has hundreds of float32 tensors, and the same sentence for each would hide every other warning.
         if !warned.contains(&text) {
             let flag = if tensor.dtype() == Dtype::Float32 { "--fp32" } else { "--int64" };
             eprintln!(

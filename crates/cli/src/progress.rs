@@ -1,9 +1,9 @@
-//! What the program is busy with, once that takes longer than a second.
+//! The progress of work that takes longer than a second.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::Duration;
 
-/// A line on the terminal that appears after a second and goes at the end.
+/// A line on the terminal that appears after a second and is removed at the end.
 pub(crate) struct ProgressLine(ProgressBar);
 
 impl ProgressLine {
@@ -24,6 +24,8 @@ impl ProgressLine {
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
+        // To standard error, so that redirected output holds results only; four times a second is enough for a
+        // person.
         bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(4));
         bar.enable_steady_tick(Duration::from_secs(1));
         ProgressLine(bar)

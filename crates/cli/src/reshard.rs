@@ -55,6 +55,7 @@ pub(crate) struct ReshardArgs {
 const MAX_TEXT: u64 = 1 << 24;
 
 /// Ranks up to which the matrix is printed.
+// A row of 16 columns still fits on a line of a wide terminal.
 const MAX_MATRIX_RANKS: i64 = 16;
 
 pub(crate) fn run_reshard(args: &ReshardArgs) -> Result<ExitCode> {
@@ -81,6 +82,8 @@ pub(crate) fn run_reshard(args: &ReshardArgs) -> Result<ExitCode> {
         bar.finish_bar();
         sums = Some(found?);
     }
+    // Behind the verification: the marks that let an ended run continue are removed only when nothing is left to
+    // repeat.
     job.close_output(&args.output)?;
     if args.json {
         let sums: Option<serde_json::Map<_, _>> =
@@ -183,6 +186,7 @@ fn traffic_text(job: &CheckpointJob, traffic: &RankTraffic, topology: &Topology)
 
 /// `50GB/s`
 fn parse_bandwidth(text: &str) -> Result<f64> {
+    // Links of networks are sold in bits, those of memory in bytes, so both spellings are read.
     let units = [("TB/s", 1e12), ("GB/s", 1e9), ("MB/s", 1e6), ("Gbit/s", 1.25e8)];
     for (unit, factor) in units {
         if let Some(number) = text.trim().strip_suffix(unit) {

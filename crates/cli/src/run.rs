@@ -20,8 +20,8 @@ use zellige_view::page;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
-The graph is compiled, loaded onto the simulated card and run once; every launch does what the plan
-says, or it is an error. The weights of an .onnx model are those of its file. Inputs and weights that
+The graph is compiled, loaded onto the simulated card and run once; a launch that differs from its
+plan is an error. The weights of an .onnx model are those of its file. Inputs and weights that
 are not given are random numbers from the seed, so that any graph runs. Numbers that are past what the
 card holds, and steps that make a NaN of numbers, are warned about once for every tensor.
 
@@ -32,7 +32,7 @@ Examples:
   zellige run examples/onnx/mlp.onnx --bind batch=4 --input x=x.npy --output y.npy
   zellige run examples/llama-block.graph --verify
 
-An input of an .onnx model that sizes follow from (a shape, axes, a number of turns) is read when the model
+An input of an .onnx model that sizes follow from (a shape, axes, a number of iterations) is read when the model
 is compiled: `--input shape=shape.npy` does that where it is needed, and the report names it.")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub(crate) struct RunArgs {
     /// The seed of random inputs and weights
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Where results go: a folder that ends with /, or NAME=FILE.npy, or FILE.npy of a single one
+    /// The files for results: a folder that ends with /, or NAME=FILE.npy, or FILE.npy of a single one
     #[arg(long, short, value_name = "DIR/|NAME=FILE")]
     output: Vec<String>,
     /// Compare with the same operations run one by one, without the compiler
@@ -67,10 +67,12 @@ pub(crate) fn run_graph(args: &RunArgs) -> Result<ExitCode> {
     let loaded = args.graph.load_with_inputs(&args.input)?;
     let options = args.graph.compile_options()?;
     let mut inputs = RunInputs::new(&loaded, &args.input, args.load.as_deref(), args.seed)?;
+    // The names of outputs are checked before the run, which may take minutes.
     let targets = outputs::output_targets(&loaded.graph, &args.output)?;
     let progress = ProgressLine::for_steps(if args.verify { 5 } else { 4 });
     progress.begin_step("compiling");
     let program = loaded.compile_program(&options)?;
+    // A card for each of the two runs, because the second one must not find tensors of the first.
     let card = || {
         let builder =
             Card::builder().hardware(options.hardware.clone()).float_mode(options.storage.mode);
@@ -135,6 +137,7 @@ pub(crate) fn run_graph(args: &RunArgs) -> Result<ExitCode> {
     }
     text.push_str("\nresults\n");
     for (i, r) in results.iter().enumerate() {
+        // Eight lines are read; the files hold all results.
         if i == 8 {
             text.push_str(&format!("  and {} more\n", results.len() - i));
             break;
@@ -142,10 +145,10 @@ pub(crate) fn run_graph(args: &RunArgs) -> Result<ExitCode> {
         text.push_str(&format!("  {}\n", r.text));
     }
     match &verified {
-        Some(Ok(told)) => text.push_str(&format!("\nverified: {told}\n")),
-        Some(Err(told)) => {
+        Some(Ok(agreement)) => text.push_str(&format!("\nverified: {agreement}\n")),
+        Some(Err(difference)) => {
             print_text(&text)?;
-            bail!("not verified: {told}");
+            bail!("not verified: {difference}");
         }
         None => {}
     }

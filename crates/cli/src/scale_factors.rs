@@ -61,6 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     print_text(&text)?;
     let (shape, columns) = (&found.shape, found.columns);
+    // To standard error, so that the text on standard output can be handed to `show` by the shell.
     eprintln!("shape {shape:?}, {columns} columns of tensor memory");
     Ok(ExitCode::SUCCESS)
 }

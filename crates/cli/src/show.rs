@@ -39,7 +39,7 @@ pub(crate) struct ShowArgs {
     /// Colour on the terminal
     #[arg(long, value_enum, default_value_t = ColorWhen::Auto)]
     color: ColorWhen,
-    /// Cells drawn at most in each view; what is cut is said
+    /// Cells drawn at most in each view; a note counts what is cut
     #[arg(long, default_value_t = 1024)]
     max_cells: usize,
 }
@@ -68,6 +68,7 @@ pub(crate) fn run_show(args: &ShowArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
+    // Few shells export COLUMNS; a hundred columns fit on most terminals.
     let width = args.width.or(columns).unwrap_or(100);
     let colour = args.color.wants_color(&std::io::stdout());
     let text = terminal::render_scene_text(&scene, width, colour);

@@ -41,7 +41,7 @@ pub(crate) struct UploadArgs {
     /// The order of dimensions of the device layout; a trailing -1 is sparse
     #[arg(long, value_parser = parse_list, allow_hyphen_values = true, conflicts_with = "stick")]
     dim_order: Option<IntList>,
-    /// The dimension that lies in sticks
+    /// The dimension that sticks run along
     #[arg(long, value_name = "DIM", allow_hyphen_values = true)]
     stick: Option<i64>,
     /// The dtype on the device, by its PyTorch name (default: that of the file)
@@ -49,7 +49,7 @@ pub(crate) struct UploadArgs {
     dtype: Option<String>,
     #[command(flatten)]
     card: CardArgs,
-    /// Write what comes back from the card to a file
+    /// Download the tensor again and write it to a file
     #[arg(long, value_name = "OUT")]
     download: Option<PathBuf>,
     /// Write JSON instead of text
@@ -80,6 +80,7 @@ pub(crate) fn run_upload(args: &UploadArgs) -> Result<ExitCode> {
     let name = make_visible(info.name());
     let (tensor, moved) = card::upload_tensor(&card, &file, dtype, request.as_ref())
         .with_context(|| format!("tensor `{name}`, {} {:?}", info.dtype(), info.shape()))?;
+    // One core: the transfer engine does the work, whatever the number of cores.
     let work = moved.device_work(format!("upload {name}"), WorkKind::Upload, 1);
     let up = card.account_work(StreamId::DEFAULT, &work)?;
     let mut down = None;
@@ -114,6 +115,7 @@ pub(crate) fn run_upload(args: &UploadArgs) -> Result<ExitCode> {
     let share = if bytes == 0 { 0.0 } else { 100.0 * padding as f64 / bytes as f64 };
     let address = tensor.block().address();
     if args.json {
+        // A transfer of too many nests has no descriptor; the rest of the answer is still of use.
         let dci = transfer.as_ref().map(|t| t.build_descriptor("DCI-Tensor-0").ok());
         let value = json!({
             "tensor": info.name(), "dtype": info.dtype().name(), "shape": info.shape(),

@@ -1,8 +1,11 @@
-//! ARCHITECTURE.md says what is there: the crate graph is that of the manifests, and every function of the two walks exists.
+//! ARCHITECTURE.md is true: the crate graph is that of the manifests, the files that it names exist, and a run of
+//! `zellige move` calls the functions of its walk in the order of the list. The walk of `torch.compile` needs PyTorch, so
+//! its run is recorded by `python/tests/card/test_architecture.py`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -107,25 +110,82 @@ fn crates_that_know_no_card_depend_on_none() {
     }
 }
 
-#[test]
-fn every_function_of_the_walks_exists() {
-    let text = read("ARCHITECTURE.md");
-    let walks = text.split("## Two walks").nth(1).unwrap().split("\n## ").next().unwrap();
-    // `file` `function`, in this order and side by side.
-    let quoted: Vec<&str> = walks.split('`').skip(1).step_by(2).collect();
-    let mut checked = 0;
-    for pair in quoted.windows(2) {
-        let [file, function] = pair else { continue };
-        if !file.contains('/') || function.contains(['/', ' ', '.', '(']) {
-            continue;
+/// The lists of a section, each as its steps: file and function.
+fn read_walks(text: &str) -> Vec<Vec<(String, String)>> {
+    let section = text.split("## Two walks").nth(1).expect("a section of walks");
+    let section = section.split("\n## ").next().unwrap_or(section);
+    let mut walks: Vec<Vec<(String, String)>> = Vec::new();
+    for line in section.lines() {
+        let number = line.split_once(". ").filter(|(n, _)| n.parse::<usize>().is_ok());
+        let Some((number, step)) = number else { continue };
+        if number == "1" {
+            walks.push(Vec::new());
         }
-        let source = read(file);
-        let defined =
-            [format!("fn {function}("), format!("fn {function}<"), format!("def {function}(")];
-        assert!(defined.iter().any(|d| source.contains(d)), "{file} has no function `{function}`");
-        checked += 1;
+        let mut quoted = step.split('`').skip(1).step_by(2);
+        let mut next = || quoted.next().expect("a step names a file and a function").to_string();
+        let (file, function) = (next(), next());
+        walks.last_mut().expect("a list begins with 1").push((file, function));
     }
-    assert!(checked >= 18, "{checked} functions of the walks");
+    walks
+}
+
+#[test]
+fn every_function_of_the_walks_exists_and_is_recorded() {
+    let walks = read_walks(&read("ARCHITECTURE.md"));
+    assert_eq!(walks.len(), 2, "two lists");
+    for (file, function) in walks.iter().flatten() {
+        let source = read(file);
+        let definition = [format!("fn {function}("), format!("def {function}(")];
+        let found = definition.iter().find_map(|d| source.split_once(d.as_str()));
+        let (_, rest) = found.unwrap_or_else(|| panic!("{file} has no function `{function}`"));
+        // Python's functions are recorded by the test that runs them.
+        if file.ends_with(".rs") {
+            let body = rest.split("\n}").next().unwrap_or(rest);
+            let first_lines: Vec<&str> = body.lines().take(16).collect();
+            let recorded = first_lines.iter().any(|l| l.contains("record_call!()"));
+            assert!(recorded, "{file}: `{function}` does not begin with `record_call!`");
+        }
+    }
+}
+
+/// A .npy file of float32 numbers.
+fn npy_of_floats(shape: [usize; 2]) -> Vec<u8> {
+    let mut header = format!(
+        "{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}",
+        shape[0], shape[1]
+    );
+    // NumPy pads the header so that the elements begin at a multiple of 64 bytes, and ends it with a line break.
+    while (10 + header.len() + 1) % 64 != 0 {
+        header.push(' ');
+    }
+    header.push('\n');
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend(u16::try_from(header.len()).expect("a short header").to_le_bytes());
+    bytes.extend(header.as_bytes());
+    (0..shape[0] * shape[1]).for_each(|i| bytes.extend((i as f32).to_le_bytes()));
+    bytes
+}
+
+#[test]
+fn a_move_calls_the_functions_of_its_walk_in_their_order() {
+    let folder = std::env::temp_dir().join(format!("zellige-walk-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let (input, output) = (folder.join("in.npy"), folder.join("out.npy"));
+    let recording = folder.join("calls");
+    fs::write(&input, npy_of_floats([48, 32])).unwrap();
+    let ran = Command::new(env!("CARGO_BIN_EXE_zellige"))
+        .env("ZELLIGE_CALLS", &recording)
+        .arg("move")
+        .args([&input, &output])
+        .args(["--from", "S[(48, 32) : (32, 1)]", "--to", "S[(48, 32) : (1, 48)]", "--verify"])
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let recorded = fs::read_to_string(&recording).unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+    let walk = read_walks(&read("ARCHITECTURE.md")).swap_remove(0);
+    let expected: String = walk.iter().map(|(file, f)| format!("{file} {f}\n")).collect();
+    assert_eq!(recorded, expected, "the recording, then the list in ARCHITECTURE.md");
 }
 
 #[test]

@@ -390,7 +390,10 @@ fn bad_input_is_an_error_and_nothing_is_written() {
         (vec!["upload", "a.npy", "--dim-order", "0"], "--dim-order"),
         (vec!["upload", "a.npy", "--download", "no/x.npy"], "cannot create"),
         (vec!["upload", "no.npy"], "no.npy: cannot open it"),
-        (vec!["device", "--hardware", "gpu"], "built in are card, card-2026-05, card-2026-09, ktir"),
+        (
+            vec!["device", "--hardware", "gpu"],
+            "built in are card, card-2026-05, card-2026-09, ktir",
+        ),
         (vec!["device", "--hardware", "bad.toml"], "bad.toml: hardware preset, line 4"),
         (vec!["device", "--hardware", "no.toml"], "no.toml: cannot read it"),
         (vec!["ops", "--profile", "spyre"], "accepted are `card` and `full`"),

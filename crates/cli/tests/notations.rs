@@ -96,7 +96,7 @@ fn explain_is_in_words() {
     let lanes = stdout(&["explain", "mma-m16n8-cd"]);
     let part = "Divided among the lanes of a warp: dimension 0 over 8 of them, 4 apart; dimension 1 in runs of 2 over 4 of them.";
     assert!(lanes.contains(part), "{lanes}");
-    assert!(lanes.contains("The 4 elements that a thread holds lie row-major"), "{lanes}");
+    assert!(lanes.contains("The 4 elements that a thread holds are laid out row-major"), "{lanes}");
     let copies = stdout(&["explain", "two-warps"]);
     assert!(
         copies.contains("Every element has 2 copies on the warps of a cta (warpid), 4 apart."),

@@ -1,36 +1,36 @@
 //! The passes in the order they run. Each takes what the one before it made and returns the next value;
 //! [`PASSES`](crate::PASSES) says what each of them decides.
 
+use crate::chain::{PassObserver, plan_steps};
 use crate::choose::{FastestLayoutSearch, LayoutAssignment, SearchRecord, choose_layouts};
 use crate::decisions::{CompileDecisions, DecidedLayouts};
 use crate::decompose::decompose_graph;
-use crate::divide::{distribute_work, reduce_step_spans};
+use crate::divide::AnsweredSteps;
+use crate::draft::ResidentDraft;
 use crate::error::{CompileError, Result};
 use crate::evaluate::KnownPrograms;
 use crate::fold::fold_graph;
-use crate::lower::lower_graph;
 use crate::options::{CompilePolicy, CompilerOptions};
-use crate::passes::{CompilerPass, PASSES, text};
+use crate::passes::{CompilerPass, PASSES, PassOutput};
 use crate::placement::check_placement;
 use crate::pool::place_in_pool;
 use crate::program::CompiledProgram;
 use crate::propagate::{GraphCandidates, propagate_known};
 use crate::schedule::schedule_steps;
-use crate::scratchpads::{ResidentProgram, place_in_scratchpads};
 use crate::single_pins::fastest_with_pins;
 use crate::split_views::split_merged_views;
-use crate::waves::assign_waves;
 use std::rc::Rc;
-use zellige_graph::{Graph, TensorOrigin, text::print_graph};
+use zellige_graph::{Graph, TensorOrigin};
 use zellige_machine::Key;
 
 /// Compiles a graph.
 ///
 /// # Errors
 /// Operations that cannot run with any layouts, hints that cannot hold, tensors over the span limit or
-/// the card's memory, tensors placed where they cannot be; with `strict`, what the existing compiler refuses.
+/// the card's memory, tensors placed where they cannot be; with `strict`, what torch-spyre refuses.
 pub fn compile_graph(graph: &Graph, options: &CompilerOptions) -> Result<CompiledProgram> {
     let mut known = KnownPrograms::default();
+    // The search and the pins share what they know: a pinned graph has mostly the same steps.
     let program = searched(graph, options, &mut known)?;
     fastest_with_pins(graph, options, program, &mut known)
 }
@@ -45,9 +45,11 @@ pub(crate) fn searched(
     known: &mut KnownPrograms,
 ) -> Result<CompiledProgram> {
     let mut pass = |views| {
-        expect_program(run_passes(graph, options, LayoutSource::Search, None, views, known))
+        let print = &mut PrintedPass::none();
+        expect_program(run_passes(graph, options, LayoutSource::Search, views, known, print))
     };
     let split = pass(MergedViews::Split)?;
+    // Nothing was split, so that the graph with its views kept is the same graph.
     if split.decisions.merged_views() == MergedViews::Kept {
         return Ok(split);
     }
@@ -69,7 +71,8 @@ pub(crate) fn with_layouts_of(
     known: &mut KnownPrograms,
 ) -> Result<Option<CompiledProgram>> {
     let views = other.decisions.merged_views();
-    match run_passes(graph, options, LayoutSource::Program(other), None, views, known) {
+    let (source, print) = (LayoutSource::Program(other), &mut PrintedPass::none());
+    match run_passes(graph, options, source, views, known, print) {
         Err(PassInterruption::NoSuchLayouts) => Ok(None),
         ended => expect_program(ended).map(Some),
     }
@@ -87,24 +90,15 @@ pub fn compile_again(
     let views = decisions.merged_views();
     let passes = |replays| {
         let source = LayoutSource::Decisions(decisions, replays);
-        expect_program(run_passes(
-            graph,
-            options,
-            source,
-            None,
-            views,
-            &mut KnownPrograms::default(),
-        ))
+        let (known, print) = (&mut KnownPrograms::default(), &mut PrintedPass::none());
+        expect_program(run_passes(graph, options, source, views, known, print))
     };
-    // A recorded layout that kernels accept may still be one that later passes have no room for, and so may the recorded
-    // layout of a weight: then nothing of the record is used, and an error is one of the graph itself.
+    // A recorded layout that kernels accept may still be one that later passes have no room for, and so may the
+    // recorded layout of a weight: then nothing of the record is used, and an error is one of the graph itself.
     passes(ReplayPolicy::Allowed)
         .or_else(|_| passes(ReplayPolicy::Ignored))
         .or_else(|_| compile_graph(graph, options))
 }
-
-/// The passes that run before layouts are chosen.
-const BEFORE_LAYOUTS: [&str; 4] = ["read", "decompose", "fold", "propagate"];
 
 /// What a pass of [`PASSES`](crate::PASSES) makes of a graph, as text that can be compared. Later passes
 /// do not run.
@@ -120,8 +114,10 @@ pub fn print_pass(graph: &Graph, options: &CompilerOptions, pass: &str) -> Resul
         )));
     };
     let mut known = KnownPrograms::default();
-    let mut print =
-        |source, views| run_passes(graph, options, source, Some(pass.name), views, &mut known);
+    let mut print = |source, views| {
+        let print = &mut PrintedPass::named(pass.name);
+        run_passes(graph, options, source, views, &mut known, print)
+    };
     // What the program has may come from the graph with its views kept, or with a pin. A graph whose compilation is
     // refused later has passes too.
     let program = match options.policy {
@@ -129,7 +125,8 @@ pub fn print_pass(graph: &Graph, options: &CompilerOptions, pass: &str) -> Resul
         CompilePolicy::Baseline => None,
     };
     let views = program.as_ref().map_or(MergedViews::Split, |p| p.decisions.merged_views());
-    let chosen = program.as_ref().filter(|_| !BEFORE_LAYOUTS.contains(&pass.name));
+    let before_layouts = PASSES.iter().take_while(|p| p.name != "choose").any(|p| p == pass);
+    let chosen = program.as_ref().filter(|_| !before_layouts);
     let printed = match chosen.map(|own| print(LayoutSource::Program(own), views)) {
         Some(printed) if !matches!(printed, Err(PassInterruption::NoSuchLayouts)) => printed,
         _ => print(LayoutSource::Search, views),
@@ -143,33 +140,35 @@ pub fn print_pass(graph: &Graph, options: &CompilerOptions, pass: &str) -> Resul
     }
 }
 
+/// Runs the passes in the order of [`PASSES`](crate::PASSES).
 fn run_passes(
     graph: &Graph,
     options: &CompilerOptions,
     source: LayoutSource<'_>,
-    until: Option<&str>,
     views: MergedViews,
     known: &mut KnownPrograms,
+    print: &mut PrintedPass<'_>,
 ) -> Result<CompiledProgram, PassInterruption> {
+    zellige_calls::record_call!();
     options.check_ranges()?;
     let like = if let LayoutSource::Decisions(like, _) = source { Some(like) } else { None };
-    let chain = PassChain { until };
-    let graph =
-        chain.finish_pass("read", refuse_oversized_tensor(graph, options), |g| print_graph(g))?;
+    let graph = refuse_oversized_tensor(graph, options)?;
+    print.observe_pass(PassOutput::Read(graph), &mut known.steps)?;
     let graph = match options.decomposes_ops() {
-        true => decompose_graph(graph, options.storage).map(|made| made.graph),
-        false => Ok(graph.clone()),
+        true => decompose_graph(graph, options.storage)?.graph,
+        false => graph.clone(),
     };
-    let graph = chain.finish_pass("decompose", graph, print_graph)?;
-    let folded = fold_graph(&graph)?;
+    print.observe_pass(PassOutput::Decompose(&graph), &mut known.steps)?;
+    let graph = fold_graph(&graph)?;
+    print.observe_pass(PassOutput::Fold(&graph), &mut known.steps)?;
     let split = match (options.policy, views) {
-        (CompilePolicy::Best, MergedViews::Split) => split_merged_views(&folded)?,
-        // The existing compiler copies what it cannot step along.
+        (CompilePolicy::Best, MergedViews::Split) => split_merged_views(&graph)?,
+        // torch-spyre copies what it cannot step along.
         _ => None,
     };
     let views = if split.is_some() { MergedViews::Split } else { MergedViews::Kept };
-    let folded = split.map_or(Ok(folded), |g| fold_graph(&g));
-    let graph = Rc::new(chain.finish_pass("fold", folded, print_graph)?);
+    let graph = Rc::new(split.unwrap_or(graph));
+    print.observe_pass(PassOutput::SplitViews(&graph), &mut known.steps)?;
     known.begin(&graph);
     let given = match source {
         LayoutSource::Decisions(like, ReplayPolicy::Allowed) => {
@@ -182,37 +181,25 @@ fn run_passes(
         }
         LayoutSource::Decisions(_, ReplayPolicy::Ignored) | LayoutSource::Search => None,
     };
-    let ChosenLayouts { assignment, decision, program } = match given {
+    let ChosenLayouts { assignment, decision, draft } = match given {
         Some(layouts) => layouts,
         None => {
-            let found = propagate_known(&graph, options, &mut known.asked);
-            let text = |c: &GraphCandidates| text::print_candidates(&graph, options, c);
-            let candidates = chain.finish_pass("propagate", found, text)?;
-            choose_policy_layouts(&graph, options, &candidates, known, like)?
+            let found = propagate_known(&graph, options, &mut known.asked)?;
+            let made = PassOutput::Propagate(&graph, options, &found);
+            print.observe_pass(made, &mut known.steps)?;
+            choose_policy_layouts(&graph, options, &found, known, like)?
         }
     };
-    let chosen = Ok(assignment);
-    let assignment =
-        chain.finish_pass("choose", chosen, |a| text::print_assignment(&graph, options, a))?;
-    let resident = match program {
-        // The search for layouts has compiled it already.
-        Some(mut resident) if until.is_none() => {
-            resident.waved.divided.lowered.assignment = assignment;
-            resident
-        }
-        _ => {
-            let lowered = lower_graph(graph, options, assignment, &mut known.steps);
-            let lowered = chain.finish_pass("lower", lowered, text::print_lowered)?;
-            let found = reduce_step_spans(lowered, like, &mut known.steps);
-            let divisions = chain.finish_pass("span_reduction", found, text::print_divisions)?;
-            let chosen = distribute_work(divisions, like);
-            let divided = chain.finish_pass("work_distribution", chosen, text::print_divided)?;
-            let waved = chain.finish_pass("waves", Ok(assign_waves(divided)), text::print_waves)?;
-            chain.finish_pass("scratchpads", place_in_scratchpads(waved), text::print_residents)?
-        }
+    let made = PassOutput::Choose(&graph, options, &assignment);
+    print.observe_pass(made, &mut known.steps)?;
+    let draft = match draft {
+        // The search for layouts has planned its steps already, by the same chain.
+        Some(draft) if print.until.is_none() => draft,
+        _ => plan_steps(graph, options, &assignment, like, &mut known.steps, print)?,
     };
-    let addressed = chain.finish_pass("pool", place_in_pool(resident), text::print_addresses)?;
-    let mut program = schedule_steps(addressed);
+    let draft = place_in_pool(draft)?;
+    print.observe_pass(PassOutput::Pool(&draft), &mut known.steps)?;
+    let mut program = schedule_steps(draft, assignment);
     check_placement(&program)?;
     program.decisions.set_merged_views(views);
     program.decisions.set_layouts(decision);
@@ -221,7 +208,8 @@ fn run_passes(
             SearchRecord { programs: known.programs(), ..program.assignment.search.clone() };
         program.set_search(search);
     }
-    chain.finish_pass("schedule", Ok(program), text::print_schedule)
+    print.observe_pass(PassOutput::Schedule(&program), &mut known.steps)?;
+    Ok(program)
 }
 
 /// Where the layouts of a program come from.
@@ -249,8 +237,8 @@ struct ChosenLayouts {
     assignment: LayoutAssignment,
     /// What another compilation needs to choose the same.
     decision: Option<DecidedLayouts>,
-    /// The program, where the search compiled it.
-    program: Option<ResidentProgram>,
+    /// The program with its steps planned, where the search did that.
+    draft: Option<ResidentDraft>,
 }
 
 /// Whether recorded alternatives take the place of a list of all of them.
@@ -268,7 +256,7 @@ fn replay_layouts(
 ) -> Option<ChosenLayouts> {
     let before = like.layouts().filter(|_| options.policy == CompilePolicy::Best)?;
     let assignment = before.replay_assignment(graph, options)?;
-    Some(ChosenLayouts { assignment, decision: Some(before.clone()), program: None })
+    Some(ChosenLayouts { assignment, decision: Some(before.clone()), draft: None })
 }
 
 /// The layouts of a program whose graph differs in pins alone, each result in the layout in which its operation writes
@@ -280,6 +268,7 @@ fn layouts_of(
     other: &CompiledProgram,
     known: &mut KnownPrograms,
 ) -> Option<ChosenLayouts> {
+    // Layouts belong to tensors by their number, which means nothing in another graph.
     if graph.without_pins() != other.graph.without_pins() {
         return None;
     }
@@ -292,7 +281,7 @@ fn layouts_of(
     let candidates = propagate_known(graph, options, &mut known.asked).ok()?;
     let mut search = FastestLayoutSearch { graph, options, candidates: &candidates, known };
     let decision = Some(search.record_decision(&assignment)?);
-    Some(ChosenLayouts { assignment, decision, program: None })
+    Some(ChosenLayouts { assignment, decision, draft: None })
 }
 
 /// The layouts of the policy: under `best` those of the fastest program, or those that were decided before.
@@ -305,7 +294,7 @@ fn choose_policy_layouts(
 ) -> Result<ChosenLayouts> {
     let by_sum = || -> Result<ChosenLayouts> {
         let assignment = choose_layouts(graph, options, candidates)?;
-        Ok(ChosenLayouts { assignment, decision: None, program: None })
+        Ok(ChosenLayouts { assignment, decision: None, draft: None })
     };
     if options.policy == CompilePolicy::Baseline {
         return by_sum();
@@ -315,35 +304,53 @@ fn choose_policy_layouts(
         Some(like) => match like.layouts() {
             Some(before) => {
                 let (assignment, decision) = search.replay_decision(before)?;
-                Ok(ChosenLayouts { assignment, decision, program: None })
+                Ok(ChosenLayouts { assignment, decision, draft: None })
             }
             None => by_sum(),
         },
         None => {
-            let (assignment, program) = search.find_fastest()?;
+            let (assignment, draft) = search.find_fastest()?;
             let decision = search.record_decision(&assignment);
-            Ok(ChosenLayouts { assignment, decision, program })
+            Ok(ChosenLayouts { assignment, decision, draft })
         }
     }
 }
 
-/// How far the passes run.
-struct PassChain<'a> {
-    /// The pass whose value is printed, and after which the rest does not run.
+/// The pass whose value is printed, and after which the rest does not run; none runs all of them.
+struct PrintedPass<'a> {
     until: Option<&'a str>,
+    /// How many rows of [`PASSES`] are done.
+    done: usize,
 }
 
-impl PassChain<'_> {
-    fn finish_pass<T>(
-        &self,
-        pass: &str,
-        made: Result<T>,
-        text: impl FnOnce(&T) -> String,
-    ) -> Result<T, PassInterruption> {
-        let made = made?;
+impl<'a> PrintedPass<'a> {
+    fn none() -> PrintedPass<'a> {
+        PrintedPass { until: None, done: 0 }
+    }
+
+    fn named(pass: &'a str) -> PrintedPass<'a> {
+        PrintedPass { until: Some(pass), done: 0 }
+    }
+}
+
+impl PassObserver for PrintedPass<'_> {
+    type Stop = PassInterruption;
+
+    fn observe_pass(
+        &mut self,
+        made: PassOutput<'_>,
+        _: &mut AnsweredSteps,
+    ) -> Result<(), PassInterruption> {
+        // Passes may be left out, where layouts are given or the search has planned the steps; none runs out of order,
+        // so that the list which help and documents follow is the order in which things are decided.
+        let row = PASSES.iter().position(|p| p.name == made.pass_name());
+        debug_assert!(row.is_some_and(|row| row >= self.done), "{} runs late", made.pass_name());
+        self.done = row.map_or(self.done, |row| row + 1);
         match self.until {
-            Some(until) if until == pass => Err(PassInterruption::Printed(text(&made))),
-            _ => Ok(made),
+            Some(until) if until == made.pass_name() => {
+                Err(PassInterruption::Printed(made.print_output()))
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -8,8 +8,8 @@
 //! - the same operations on tensors of other sizes are divided as they were, with no more slices than
 //!   there are units, or as the default distribution does, whichever takes less time.
 //!
-//! Nothing of them is believed: what does not fit the graph, a limit or a hint is decided anew. So they
-//! can come from a file.
+//! Nothing of them is trusted: what does not fit the graph, a limit or a hint is decided anew. So they can come from a
+//! file.
 
 use crate::choose::{CandidateSet, LayoutAssignment, SearchRecord};
 use crate::compile::MergedViews;
@@ -54,7 +54,7 @@ pub struct CompileDecisions {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DecidedLayouts {
     pub(crate) set: CandidateSet,
-    /// Whether the existing compiler divides the steps.
+    /// Whether the steps are divided as torch-spyre does.
     divides: bool,
     /// Per operation, how many alternatives there were, and which one was chosen; empty where one was none of them.
     nodes: Vec<(usize, usize)>,
@@ -88,6 +88,8 @@ impl DecidedLayouts {
                 && from.tensors[id.0].first() != Some(layout);
             weight.then(|| (id.0, layout.device_size().to_vec(), layout.stride_map().to_vec()))
         });
+        // Two records of one choice: with their layouts the alternatives need no list of candidates, which takes most
+        // of a compilation; their numbers prove the choice among the same candidates.
         let alone = ChosenAlternatives::from_alternatives(graph, options, &chosen.nodes);
         if nodes.is_none() && alone.is_none() {
             return None;
@@ -128,6 +130,7 @@ impl DecidedLayouts {
         graph: &Graph,
         from: &GraphCandidates,
     ) -> Option<LayoutAssignment> {
+        // A list of another length means other candidates, among which the number names another alternative.
         let same = from.nodes.len() == self.nodes.len()
             && from.nodes.iter().zip(&self.nodes).all(|(l, (n, at))| l.len() == *n && at < n);
         if !same {
@@ -159,6 +162,7 @@ impl DecidedLayouts {
             let t = graph.get(TensorId(*id));
             let layout = StickLayout::from_size_and_stride_map(device, map, format).ok()?;
             let layout = layout.with_host(&t.size, None).ok()?;
+            // A record from a file may name any tensor: only a free weight has a layout of its own to choose.
             if t.def != TensorOrigin::Input(InputRole::Weight)
                 || t.pin.is_some()
                 || layout.lower_to_layout().is_err()

@@ -28,7 +28,7 @@ pub enum CompileError {
          are 1 to {most}"
     )]
     Cores {
-        /// The number asked for.
+        /// The requested number.
         cores: i64,
         /// How many there are.
         most: usize,
@@ -36,7 +36,7 @@ pub enum CompileError {
     /// A part of the scratchpads that is none.
     #[error("{part} is no part of the scratchpads to leave free; accepted are 0 to 1")]
     Reserved {
-        /// The part asked for.
+        /// The requested part.
         part: String,
     },
     /// A choice that has no answer.
@@ -95,7 +95,7 @@ pub enum CompileError {
     HintNotPositive {
         /// The dimension.
         dim: String,
-        /// The split asked for.
+        /// The requested split.
         split: i64,
     },
     /// A hint that does not divide its dimension.
@@ -110,20 +110,20 @@ pub enum CompileError {
         units: u64,
         /// Sticks or elements.
         what: &'static str,
-        /// The split asked for.
+        /// The requested split.
         split: i64,
         /// What would be accepted.
         accepted: String,
     },
-    /// Hints that ask for more cores than there are.
+    /// Hints that need more cores than there are.
     #[error(
-        "hint: split={split} of dim {dim} needs more cores than there are: {used} slices are asked for \
-         by the hints before it, and {cores} cores run the operation; accepted are {accepted}"
+        "hint: split={split} of dim {dim} needs more cores than there are: the hints before it take \
+         {used} slices, and {cores} cores run the operation; accepted are {accepted}"
     )]
     HintCores {
         /// The dimension.
         dim: String,
-        /// The split asked for.
+        /// The requested split.
         split: i64,
         /// Slices of the hints before it.
         used: u64,
@@ -215,10 +215,10 @@ pub enum CompileError {
         /// Why.
         reason: String,
     },
-    /// What the existing compiler refuses.
+    /// What torch-spyre refuses.
     #[error(
         "Spyre backend does not support: `{result} = {op}`, operand {operand} in {layout}: {rule}; \
-         without `--strict` a move mends it"
+         without `--strict` a move repairs it"
     )]
     Strict {
         /// The name of the operation.
@@ -227,7 +227,7 @@ pub enum CompileError {
         result: String,
         /// The operand.
         operand: usize,
-        /// How that lies.
+        /// Its layout.
         layout: String,
         /// The rule that it breaks.
         rule: String,
@@ -259,7 +259,7 @@ impl CompileError {
         CompileError::BadProblem { reason }
     }
 
-    /// An error of the device or of a layout, told as one of the operation at which it arose, with the pins of the
+    /// An error of the device or of a layout as one of the operation at which it arose, with the pins of the
     /// tensors that it reads and writes. Others name what they are about already.
     pub(crate) fn at_operation(self, graph: &Graph, id: NodeId) -> CompileError {
         if !matches!(self, CompileError::Device(_) | CompileError::Layout(_)) {

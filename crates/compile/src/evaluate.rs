@@ -1,23 +1,24 @@
 //! How long a run takes with some choice of layouts.
 //!
-//! **Idea.** The search for layouts, and the single pins after it, lead to the same program again and again: another
+//! **Idea.** The search for layouts, and the single pins after it, reach the same program again and again: another
 //! alternative of an operation that reads the same buffers, or a pin to the layout that a tensor has anyway. A program
-//! is divided and planned once; [`LoweredKey`] says which lowered programs are the same.
+//! is divided and planned once; lowered programs with equal [`LoweredKey`] are the same.
 //!
 //! **Invariant.** Two lowered programs with equal keys differ in names alone, which no later pass looks at, so that
 //! they take the same time.
 
+use crate::chain::{PassObserver, plan_steps};
 use crate::choose::{KnownMoves, LayoutAssignment};
-use crate::divide::{AnsweredSteps, distribute_work, reduce_step_spans};
-use crate::error::Result;
-use crate::lower::{LoweredProgram, MemoryClass, is_copy, lower_graph};
+use crate::divide::AnsweredSteps;
+use crate::draft::ResidentDraft;
+use crate::error::{CompileError, Result};
+use crate::lower::{LoweredProgram, MemoryClass, is_copy};
 use crate::options::{CompilePolicy, CompilerOptions};
+use crate::passes::PassOutput;
 use crate::placement::missed_time;
 use crate::program::{ElementOrigin, StepAction};
 use crate::propagate::{AskedOps, OpAlternative};
 use crate::schedule::run_time;
-use crate::scratchpads::{ResidentProgram, place_in_scratchpads};
-use crate::waves::assign_waves;
 use std::collections::HashMap;
 use std::rc::Rc;
 use zellige_device::TensorLayout;
@@ -26,7 +27,7 @@ use zellige_machine::SimulatedTime;
 use zellige_stick::StickLayout;
 
 /// How long a run of a program takes, and the program where it was made just now.
-pub(crate) type Evaluated = (SimulatedTime, Option<ResidentProgram>);
+pub(crate) type Evaluated = (SimulatedTime, Option<ResidentDraft>);
 
 /// What is known about steps and programs of a graph, and of the same graph with other pins, under the same options.
 #[derive(Default)]
@@ -41,7 +42,7 @@ pub(crate) struct KnownPrograms {
     graphs: Vec<Graph>,
     graph: usize,
     chosen: HashMap<AssignmentKey, Result<SimulatedTime>>,
-    /// Times that programs cannot pass, of those that were not planned because of them.
+    /// Lower bounds of the times of programs that were not planned because of them.
     floors: HashMap<AssignmentKey, SimulatedTime>,
     times: HashMap<LoweredKey, Result<SimulatedTime>>,
     /// Steps of all programs that were divided and planned.
@@ -49,8 +50,10 @@ pub(crate) struct KnownPrograms {
 }
 
 impl KnownPrograms {
-    /// Says of which graph the next programs are.
+    /// Sets the graph of the next programs.
     pub(crate) fn begin(&mut self, graph: &Graph) {
+        // A pin changes which layouts a graph has and not what a program with given layouts takes, so that a graph
+        // and the same graph with a pin share their programs.
         let plain = graph.without_pins();
         let known = self.graphs.iter().position(|g| *g == plain);
         self.graph = known.unwrap_or_else(|| {
@@ -87,44 +90,88 @@ impl KnownPrograms {
         if let Some(known) = self.chosen.get(&chosen) {
             return Ok((known.clone()?, None));
         }
+        // A bound that was too high for one `best` may still be below a larger one; then the program is planned after
+        // all.
         if let Some(floor) =
             self.floors.get(&chosen).filter(|floor| best.is_some_and(|b| **floor >= b))
         {
             return Ok((*floor, None));
         }
-        let lowered = match lower_graph(graph.clone(), options, assignment.clone(), &mut self.steps)
-        {
-            Ok(lowered) => lowered,
-            Err(e) => {
-                self.chosen.insert(chosen, Err(e.clone()));
-                return Err(e);
+        let mut lookup =
+            ProgramLookup { assignment, best, times: &self.times, key: None, steps: 0 };
+        let steps = &mut self.steps;
+        let ended = plan_steps(graph.clone(), options, assignment, None, steps, &mut lookup);
+        let (key, count) = (lookup.key, lookup.steps);
+        let planned = match ended {
+            Err(LookupStop::TooSlow(floor)) => {
+                self.floors.insert(chosen, floor);
+                return Ok((floor, None));
             }
+            Err(LookupStop::Known(time)) => {
+                self.chosen.insert(chosen, time.clone());
+                return Ok((time?, None));
+            }
+            Err(LookupStop::Refused(e)) => Err(e),
+            Ok(planned) => Ok(planned),
         };
-        let floor = least_time(&lowered);
-        if best.is_some_and(|best| floor >= best) {
-            self.floors.insert(chosen, floor);
-            return Ok((floor, None));
+        let time = planned.as_ref().map(|p| run_time(p) + missed_time(p)).map_err(Clone::clone);
+        // Without a key the program was refused while it was lowered: it has no steps that another one could share.
+        if let Some(key) = key {
+            self.planned_steps += count;
+            self.times.insert(key, time.clone());
         }
-        let made = self.lowered_time(lowered);
-        self.chosen.insert(chosen, made.as_ref().map(|(time, _)| *time).map_err(Clone::clone));
-        made
-    }
-
-    fn lowered_time(&mut self, lowered: LoweredProgram) -> Result<Evaluated> {
-        let key = LoweredKey::of(&lowered, &mut self.steps);
-        if let Some(known) = self.times.get(&key) {
-            return Ok((known.clone()?, None));
-        }
-        self.planned_steps += lowered.steps.len();
-        let planned = self.planned(lowered);
-        let time = planned.as_ref().map(|r| run_time(r) + missed_time(r)).map_err(Clone::clone);
-        self.times.insert(key, time.clone());
+        self.chosen.insert(chosen, time.clone());
         Ok((time?, planned.ok()))
     }
+}
 
-    fn planned(&mut self, lowered: LoweredProgram) -> Result<ResidentProgram> {
-        let divided = distribute_work(reduce_step_spans(lowered, None, &mut self.steps)?, None)?;
-        place_in_scratchpads(assign_waves(divided))
+/// Looks at a lowered program, and ends the passes where its time is known or too long to matter.
+struct ProgramLookup<'a> {
+    assignment: &'a LayoutAssignment,
+    /// The time that a program has to stay below.
+    best: Option<SimulatedTime>,
+    times: &'a HashMap<LoweredKey, Result<SimulatedTime>>,
+    /// What the program is, once it is lowered.
+    key: Option<LoweredKey>,
+    /// How many steps it has.
+    steps: usize,
+}
+
+/// Why the passes ended before the program was planned.
+enum LookupStop {
+    Refused(CompileError),
+    /// It takes no less than this, which is too much.
+    TooSlow(SimulatedTime),
+    /// It was planned before.
+    Known(Result<SimulatedTime>),
+}
+
+impl From<CompileError> for LookupStop {
+    fn from(e: CompileError) -> LookupStop {
+        LookupStop::Refused(e)
+    }
+}
+
+impl PassObserver for ProgramLookup<'_> {
+    type Stop = LookupStop;
+
+    fn observe_pass(
+        &mut self,
+        made: PassOutput<'_>,
+        answered: &mut AnsweredSteps,
+    ) -> Result<(), LookupStop> {
+        // The passes after lowering are the expensive ones, so that this is where the search saves its time.
+        let PassOutput::Lower(lowered) = made else { return Ok(()) };
+        let floor = least_time(lowered, self.assignment);
+        if self.best.is_some_and(|best| floor >= best) {
+            return Err(LookupStop::TooSlow(floor));
+        }
+        let key = LoweredKey::of(lowered, answered);
+        if let Some(known) = self.times.get(&key) {
+            return Err(LookupStop::Known(known.clone()));
+        }
+        (self.key, self.steps) = (Some(key), lowered.steps.len());
+        Ok(())
     }
 }
 
@@ -132,7 +179,7 @@ impl KnownPrograms {
 ///
 /// Moves and steps of the host have waves of their own, whose time is known. Of the operations, each of a chain has
 /// another wave, and where they run one by one, every operation.
-fn least_time(lowered: &LoweredProgram) -> SimulatedTime {
+fn least_time(lowered: &LoweredProgram, assignment: &LayoutAssignment) -> SimulatedTime {
     let hardware = &lowered.options.hardware;
     let mut alone = SimulatedTime::ZERO;
     // Per buffer and in all, the time of the operations that come one after the other.
@@ -142,8 +189,10 @@ fn least_time(lowered: &LoweredProgram) -> SimulatedTime {
         let mut end =
             step.reads.iter().map(|r| ends[r.buffer.0]).max().unwrap_or(SimulatedTime::ZERO);
         match step.action {
+            // The alternative knows the least cycles of its operation over all divisions and residents, so that the
+            // bound holds whatever is decided later.
             StepAction::Op(node, _) => {
-                let least = lowered.assignment.nodes[node.0].least;
+                let least = assignment.nodes[node.0].least;
                 let time = hardware.launch_time() + hardware.cycles_to_time(least);
                 end += time;
                 sum += time;
@@ -156,6 +205,8 @@ fn least_time(lowered: &LoweredProgram) -> SimulatedTime {
         chain = chain.max(end);
         step.writes.iter().for_each(|b| ends[b.0] = end);
     }
+    // With concurrency, independent operations may share a wave: only those of one chain are certain to follow each
+    // other.
     alone + if lowered.options.concurrent { chain } else { sum }
 }
 
@@ -219,7 +270,7 @@ enum OriginKey {
 
 #[derive(PartialEq, Eq, Hash)]
 struct StepKey {
-    /// Of an operation, whether the host does it, and what it asks; none of a move.
+    /// Of an operation, whether the host does it, and its name, attributes and hints; none of a move.
     op: Option<(bool, Rc<str>)>,
     reads: Vec<(usize, TensorLayout)>,
     writes: Vec<usize>,
@@ -238,6 +289,7 @@ impl LoweredKey {
             over: if let MemoryClass::InPlaceOf(of) = b.memory { Some(of.0) } else { None },
             own: b.memory == MemoryClass::Own,
             loaded: b.loaded,
+            // Graphs that differ in places have other programs: a placed tensor is kept at any price.
             place: lowered.graph.get(b.tensor).place,
         });
         let steps = lowered.steps.iter().map(|step| StepKey {
@@ -252,7 +304,7 @@ impl LoweredKey {
         });
         let outputs = lowered.outputs.iter().map(|r| (r.buffer.0, r.laid.clone()));
         LoweredKey {
-            divisions: lowered.assignment.divisions,
+            divisions: lowered.division_policy,
             buffers: buffers.collect(),
             steps: steps.collect(),
             outputs: outputs.collect(),

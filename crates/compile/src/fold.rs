@@ -24,11 +24,13 @@ use zellige_layout::StridedLayout;
 /// Folds a graph until nothing is left to fold.
 ///
 /// # Errors
-/// None for a graph that exists; what its builder says otherwise.
+/// None for a well-typed graph; the errors of its builder otherwise.
 pub fn fold_graph(graph: &Graph) -> Result<Graph> {
     let mut graph = fold_once(graph)?;
     loop {
         let next = fold_once(&graph)?;
+        // Folding only removes tensors, so that an equal count means that nothing was folded; and it ends, because
+        // the count falls.
         if next.tensors().count() == graph.tensors().count() {
             return Ok(next);
         }
@@ -39,13 +41,13 @@ pub fn fold_graph(graph: &Graph) -> Result<Graph> {
 /// Operations by name, attributes and operands, with their results.
 type MadeOps = HashMap<(&'static str, String, Vec<TensorId>), (NodeFacts, Vec<TensorId>)>;
 
-/// What the programmer asked of an operation.
+/// The pins, places and hints of an operation.
 type NodeFacts = (Vec<TensorFacts>, zellige_graph::SliceHints);
 
 /// The pin and the place of a tensor.
 type TensorFacts = (Option<zellige_stick::LayoutRequest>, Option<zellige_graph::RequestedMemory>);
 
-/// One walk from the first tensor to the last.
+/// One traversal from the first tensor to the last.
 fn fold_once(graph: &Graph) -> Result<Graph> {
     let facts = FoldFacts::from_graph(graph);
     let mut to = GraphRebuild::new(graph)?;
@@ -103,6 +105,7 @@ fn fold_operation(
 ) -> Result<()> {
     let operands: Vec<TensorId> =
         node.inputs.iter().map(|i| to.successor_tensor(*i)).collect::<Result<_>>()?;
+    // Attributes are a map in the order in which they were written, which has no meaning.
     let sorted: BTreeMap<&String, &Value> = node.attributes.iter().collect();
     let attributes = serde_json::to_string(&sorted).unwrap_or_default();
     let key = (node.op.name(), attributes, operands);
@@ -110,6 +113,8 @@ fn fold_operation(
     let asked: NodeFacts = (node.outputs.iter().map(of_tensor).collect(), node.hint.clone());
     let free = asked.0.iter().all(|of| *of == (None, None)) && asked.1.is_empty();
     let returned = node.outputs.iter().any(|o| facts.returned[o.0] || facts.returned_view[o.0]);
+    // Of two equal operations the second goes, unless it is returned, because an output has a name and memory of its
+    // own, or unless it has a pin, a place or a hint that the first does not have.
     if let Some((theirs, results)) = made.get(&key)
         && !returned
         && (free || asked == *theirs)
@@ -125,7 +130,7 @@ fn fold_operation(
     Ok(())
 }
 
-/// What has to be known of tensors before the walk.
+/// What has to be known of tensors before the traversal.
 struct FoldFacts {
     /// Whether some output needs it.
     live: Vec<bool>,
@@ -172,7 +177,7 @@ impl FoldFacts {
         facts
     }
 
-    /// Whether an operation with one result can go, as nobody asked for it by name, pin or division.
+    /// The result of an operation that can be removed: it is returned under no name, and has no pin, place or hint.
     fn find_removable_result(&self, graph: &Graph, node: &GraphNode) -> Option<TensorId> {
         let [id] = node.outputs[..] else { return None };
         let kept = self.returned[id.0]
@@ -190,6 +195,8 @@ impl FoldFacts {
         let [x] = node.inputs[..] else { return None };
         let copies = match node.op.name() {
             "clone" | "identity" => true,
+            // `wide` stores float32 and int64 in all of their bits, so that the result may have another format on the
+            // device than the operand.
             "cast" | "to" => {
                 let wide = node.attributes.get("wide").and_then(Value::as_bool) == Some(true);
                 !wide && graph.get(id).dtype == graph.get(x).dtype
@@ -210,6 +217,8 @@ impl FoldFacts {
         for input in &node.inputs {
             let t = graph.get(*input);
             let TensorOrigin::Constant(value) = t.def else { return None };
+            // Only numbers that every stored format holds exactly: the card may store float16 in a format with fewer
+            // digits, and a folded constant must have the bits that the operation would have given.
             values.push(Some(value.to_f64()).filter(|v| is_exact(*v, t.dtype))?);
         }
         let plain = node.attributes.is_empty();
@@ -241,6 +250,7 @@ fn is_exact(value: f64, dtype: Dtype) -> bool {
         }
         _ => return false,
     };
+    // The range in which all 16-bit formats have normal numbers, so that no digit is lost to a subnormal.
     let moderate = value == 0.0 || (6.2e-5..=65504.0).contains(&value.abs());
     host_format(dtype).is_ok() && moderate && value.to_bits().trailing_zeros() >= 53 - bits
 }

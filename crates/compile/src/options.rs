@@ -1,4 +1,4 @@
-//! What a compilation is asked for.
+//! The options of a compilation.
 
 use crate::error::{CompileError, Result};
 use crate::solve::memory::{self, PlacementPolicy};
@@ -9,7 +9,7 @@ use zellige_op::CoverageProfile;
 /// Who decides layouts and divisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CompilePolicy {
-    /// As the existing compiler does.
+    /// As torch-spyre (summer 2026) does.
     Baseline,
     /// The lowest latency.
     Best,
@@ -40,7 +40,7 @@ pub enum WeightLayoutRule {
 pub enum OutputLayoutRule {
     /// The default ones, or those that are pinned: the caller may read them without asking.
     Default,
-    /// As they are computed, but for those that are pinned: the caller asks the program.
+    /// As they are computed, but for those that are pinned: the program says which.
     AsComputed,
 }
 
@@ -61,10 +61,9 @@ pub struct CompilerOptions {
     pub weights: WeightLayoutRule,
     /// Layouts of outputs.
     pub outputs: OutputLayoutRule,
-    /// Whether operations that are made of others upstream are taken apart; where nothing is said, in
-    /// the coverage `card` alone.
+    /// Whether operations that torch-spyre decomposes are decomposed; by default under the coverage `card` alone.
     pub decompose: Option<bool>,
-    /// Whether what upstream refuses is refused, instead of mended by a move.
+    /// Whether what torch-spyre refuses is refused, instead of repaired by a move.
     pub strict: bool,
     /// How scratchpads are planned; none leaves everything in device memory.
     pub scratchpads: Option<PlacementPolicy>,
@@ -108,8 +107,8 @@ pub struct BadVariable {
 }
 
 impl CompilerOptions {
-    /// The same with what the variables of the device's own compiler ask for: `LX_PLANNING=0` leaves
-    /// everything in memory, `DXP_LX_FRAC_AVAIL` is the part of the scratchpads that plans leave free.
+    /// The same with the settings of torch-spyre's variables: `LX_PLANNING=0` leaves everything in memory,
+    /// `DXP_LX_FRAC_AVAIL` is the part of the scratchpads that plans leave free.
     ///
     /// # Errors
     /// Values that are neither.
@@ -135,8 +134,8 @@ impl CompilerOptions {
         Ok(self)
     }
 
-    /// As the existing compiler does: its rules for layouts and divisions, weights as they are given,
-    /// operations one after the other.
+    /// As torch-spyre (summer 2026) does: its rules for layouts and divisions, weights as they are given, operations
+    /// one after the other.
     pub fn baseline() -> CompilerOptions {
         CompilerOptions {
             policy: CompilePolicy::Baseline,
@@ -154,7 +153,7 @@ impl CompilerOptions {
         self
     }
 
-    /// Whether composite operations are taken apart.
+    /// Whether composite operations are decomposed.
     pub fn decomposes_ops(&self) -> bool {
         self.decompose.unwrap_or(self.coverage == CoverageProfile::Card)
     }
@@ -164,7 +163,7 @@ impl CompilerOptions {
         memory::lx_limit(&self.hardware, self.lx_reserved)
     }
 
-    /// Refuses a number of cores that the hardware has not, and parts that are none.
+    /// Refuses a number of cores that the hardware does not have, and a share outside of 0 to 1.
     pub(crate) fn check_ranges(&self) -> Result<()> {
         let most = self.hardware.core_count();
         if self.cores == 0 || self.cores > most {

@@ -1,7 +1,7 @@
 //! Padding: what a program needs in it, who puts it there, and what moving it costs. It follows from layouts, so it is
 //! no pass but an analysis of a program, which reports and emitters read.
 //!
-//! A stick that its dimension does not fill has lanes without elements. What lies there matters to the
+//! A stick that its dimension does not fill has lanes without elements. What they hold matters to the
 //! hardware in two places, and nowhere else:
 //!
 //! - **Products.** A is read stick by stick along k, so that lanes past k meet rows of B past k: B is
@@ -131,12 +131,13 @@ impl PaddedDim {
     }
 }
 
-/// Rows of B past k. One column lies along k as A does, and has its padding in its sticks.
+/// Rows of B past k. A single column has its lanes along k as A has, and its padding is in its sticks.
 fn find_padded_product_rows(program: &CompiledProgram, step: &ProgramStep) -> Option<PaddedDim> {
     let OpForm::Product(product) = program.graph.node(step.node()?).op.form() else { return None };
     let (a, b) = (product.roles.a, product.roles.b);
     let (left, right): (&BufferRead, &BufferRead) = (step.reads.get(a)?, step.reads.get(b)?);
     let k = find_summed_dim(product, right.laid.size().len())?;
+    // The sticks of A decide: its lanes past k meet the rows of B past k, however B itself is stickified.
     let eps = left.laid.stick_layout().elems_per_stick();
     let found = PaddedDim::with_stick_size(StepTensor::Operand(b), &right.laid, k, eps, Some(0.0))?;
     Some(PaddedDim { by: rows_filled_by(program, right), ..found })
@@ -151,9 +152,10 @@ pub(crate) fn find_summed_dim(product: &ProductOp, rank: usize) -> Option<usize>
     }
 }
 
-/// Who made the rows of a tensor past its end; none where it has none, or nobody did.
+/// Who made the rows of a tensor past its end; none where it has none, or where they are not filled.
 fn rows_filled_by(program: &CompiledProgram, read: &BufferRead) -> Option<FilledBy> {
     read.laid.base_layout().rows_past_the_end()?;
+    // A transfer writes whole sticks and fills them with zeros, so that an input needs no move for its padding.
     if matches!(program.buffer(read.buffer).origin, ElementOrigin::Input(_)) {
         return Some(FilledBy::Transfer);
     }
@@ -188,11 +190,13 @@ fn find_mask_value(
     let StepTensor::Operand(operand) = side else { return None };
     let size = step.reads[operand].laid.size();
     if let OpForm::Product(product) = op.form() {
-        // Vectors of a dot product lie along k, and so does a vector on the right, which is B.
+        // Vectors of a dot product have their lanes along k, and so has a vector on the right, which is B: lanes past k
+        // are multiplied with each other, and 0 times 0 adds nothing.
         let vector = operand == product.roles.b && size.len() == 1;
         let dots = matches!(product.form, ProductKind::Dot | ProductKind::Vecdot);
         return (dots || vector).then_some(0.0);
     }
+    // The column `neutral` of the table, which the kernels read too: 0 of a sum, minus infinity of a maximum.
     let neutral = op.row().neutral.filter(|_| operand == 0)?;
     let size: Vec<usize> = size.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
     op.working_dims(&size)?.contains(&dim).then_some(neutral)

@@ -5,14 +5,16 @@
 //! are, and other results leave the scratchpads first. So a program that keeps it is found where one was
 //! considered at all; if none was, [`check_placement`] refuses the program and gives the reason.
 
+use crate::draft::ResidentDraft;
 use crate::error::{CompileError, Result};
 use crate::program::{BufferLocation, CompiledProgram, ElementOrigin, StepAction};
-use crate::scratchpads::ResidentProgram;
 use zellige_graph::{Graph, RequestedMemory, TensorId};
 use zellige_machine::SimulatedTime;
 
 /// Cycles that a division which does not keep a placed tensor is worse by: more than any program takes, and
 /// little enough that sums of them stay below 64 bits.
+// A penalty and no prohibition: where no candidate keeps the tensor, the solver would otherwise find no program at
+// all, and the error could not give the reason.
 pub(crate) const MISSED_CYCLES: u64 = 1 << 44;
 
 /// Seconds that a program is worse by for each placed tensor that it does not keep.
@@ -29,12 +31,13 @@ pub(crate) fn is_in_memory(graph: &Graph, tensor: TensorId) -> bool {
 }
 
 /// What a program is worse by for the placed tensors that it does not keep in the scratchpads.
-pub(crate) fn missed_time(resident: &ResidentProgram) -> SimulatedTime {
-    let lowered = &resident.waved.divided.lowered;
-    let missed = lowered.buffers.iter().zip(&resident.addresses).filter(|(b, address)| {
+pub(crate) fn missed_time(draft: &ResidentDraft) -> SimulatedTime {
+    let lowered = &draft.lowered;
+    let missed = lowered.buffers.iter().zip(&draft.residents.addresses).filter(|(b, address)| {
         b.origin == ElementOrigin::Result && is_in_lx(&lowered.graph, b.tensor) && address.is_none()
     });
     let count = u64::try_from(missed.count()).unwrap_or(u64::MAX);
+    // A thousand misses are as bad as any number of them: the cap keeps the product below 64 bits.
     SimulatedTime::from_nanoseconds(count.min(1000) * MISSED_SECONDS * 1_000_000_000)
 }
 
@@ -102,6 +105,8 @@ fn missing_reason(program: &CompiledProgram, buffer: usize) -> String {
     }
     let limit = program.options.lx_limit();
     let cores = u64::try_from(program.options.cores.max(1)).unwrap_or(u64::MAX);
+    // An estimate for the message alone: a part is at least this large, so that the sentence is true when it is
+    // given.
     let part = program.buffers[buffer].bytes() / cores;
     if part > limit {
         return format!(

@@ -49,7 +49,7 @@ pub struct ProgramBuffer {
     pub name: String,
     /// The tensor of the graph.
     pub tensor: TensorId,
-    /// How it lies.
+    /// Its layout.
     pub laid: TensorLayout,
     /// Where its elements come from.
     pub origin: ElementOrigin,
@@ -71,7 +71,7 @@ impl ProgramBuffer {
 pub struct BufferRead {
     /// Whose memory.
     pub buffer: BufferId,
-    /// How the elements lie in it.
+    /// The layout through which it is read.
     pub laid: TensorLayout,
 }
 
@@ -84,7 +84,7 @@ pub enum StepAction {
     Host(NodeId, TensorOp),
     /// Elements into another layout.
     Move {
-        /// The operation that asked for it; none is the caller.
+        /// The operation that needs it; none is the caller.
         reader: Option<NodeId>,
         /// Why.
         why: String,
@@ -174,7 +174,7 @@ impl ProgramStep {
 pub struct CompiledProgram {
     /// The graph that it runs, after the passes that rewrite graphs.
     pub graph: Graph,
-    /// What was asked.
+    /// The options of the compilation.
     pub options: CompilerOptions,
     /// The layouts and what is proved of them.
     pub assignment: LayoutAssignment,
@@ -216,8 +216,8 @@ impl CompiledProgram {
         self.steps.iter().enumerate().filter(|(_, s)| s.load).map(|(i, s)| (StepId(i), s))
     }
 
-    /// The same with what is proved of another choice of layouts for the graph: it holds for all candidates. Where these
-    /// layouts are not among them, nothing is proved.
+    /// The same with what is proved of another choice of layouts for the graph: it holds for all candidates. Where
+    /// these layouts are not among them, nothing is proved.
     pub(crate) fn proved_as(mut self, other: &LayoutAssignment) -> CompiledProgram {
         let candidates = self.decisions.layouts().is_some_and(DecidedLayouts::has_candidates)
             && self.assignment.set != CandidateSet::Existing;

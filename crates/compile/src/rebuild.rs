@@ -1,4 +1,4 @@
-//! A graph written anew, tensor by tensor: what passes that change graphs share.
+//! A graph rebuilt tensor by tensor: the part that all passes which change graphs share.
 
 use crate::error::Result;
 use zellige_graph::{
@@ -22,6 +22,7 @@ impl<'g> GraphRebuild<'g> {
             builder: GraphBuilder::new(graph.name()),
             map: vec![None; graph.tensors().count()],
         };
+        // Inputs come first and all of them, used or not: the caller gives them by position.
         for id in graph.inputs() {
             let t = graph.get(*id);
             let TensorOrigin::Input(role) = t.def else { continue };
@@ -75,6 +76,8 @@ impl<'g> GraphRebuild<'g> {
 
     /// Says what a tensor is in the successor, with the pin and the place that it had.
     pub(crate) fn set_successor(&mut self, id: TensorId, made: TensorId) -> Result<()> {
+        // Requests of the programmer belong to the tensor and not to the operation that makes it, so that they
+        // survive every rewrite.
         if let Some(pin) = &self.graph.get(id).pin {
             self.builder.pin_layout(made, pin.clone())?;
         }

@@ -4,22 +4,22 @@
 //! slowest step, which shares the bandwidth of the memory with the others. Loading and running have clocks
 //! of their own.
 
-use crate::divide::DividedProgram;
+use crate::choose::LayoutAssignment;
+use crate::divide::DividedSteps;
+use crate::draft::{PlacedDraft, ProgramDraft, ResidentDraft};
 use crate::lower::LoweredProgram;
-use crate::pool::AddressedProgram;
 use crate::program::{CompiledProgram, ProgramBuffer, ProgramStep};
-use crate::scratchpads::ResidentProgram;
-use crate::waves::ProgramInWaves;
+use crate::scratchpads::ScratchpadPlan;
 use std::rc::Rc;
 use zellige_machine::{Hardware, OperationLatency, OperationWork, SimulatedTime};
 
-/// The program: steps in the order of their waves, each with its times; buffers, each with its place.
-pub(crate) fn schedule_steps(addressed: AddressedProgram) -> CompiledProgram {
-    let AddressedProgram { resident: ResidentProgram { waved, works, .. }, places } = addressed;
-    let ProgramInWaves { divided, slots } = waved;
-    let DividedProgram { lowered, steps: divisions, optimal, decisions, .. } = divided;
-    let LoweredProgram { graph, options, assignment, buffers, steps, inputs, outputs, states } =
-        lowered;
+/// The program: steps in the order of their waves, each with its times; buffers, each with its place; and the layouts
+/// with what is proved of them.
+pub(crate) fn schedule_steps(draft: PlacedDraft, assignment: LayoutAssignment) -> CompiledProgram {
+    let ProgramDraft { lowered, divisions, slots, residents, places } = draft;
+    let DividedSteps { steps: divisions, optimal, decisions, .. } = divisions;
+    let ScratchpadPlan { works, .. } = residents;
+    let LoweredProgram { graph, options, buffers, steps, inputs, outputs, states, .. } = lowered;
     let buffers = buffers.into_iter().zip(places).map(|(b, place)| ProgramBuffer {
         name: b.name,
         tensor: b.tensor,
@@ -54,6 +54,8 @@ pub(crate) fn schedule_steps(addressed: AddressedProgram) -> CompiledProgram {
             start,
         })
         .collect();
+    // The sort is stable: steps of one wave stay in the order in which lowering made them, and the emitted files with
+    // them.
     steps.sort_by_key(|s| s.wave);
     CompiledProgram {
         graph: Rc::unwrap_or_clone(graph),
@@ -70,11 +72,10 @@ pub(crate) fn schedule_steps(addressed: AddressedProgram) -> CompiledProgram {
 }
 
 /// How long a run takes.
-pub(crate) fn run_time(resident: &ResidentProgram) -> SimulatedTime {
-    let ResidentProgram { waved, works, .. } = resident;
-    let lowered = &waved.divided.lowered;
+pub(crate) fn run_time(draft: &ResidentDraft) -> SimulatedTime {
+    let ProgramDraft { lowered, slots, residents: ScratchpadPlan { works, .. }, .. } = draft;
     let waves: Vec<(usize, bool)> =
-        waved.slots.iter().zip(&lowered.steps).map(|(slot, step)| (slot.wave, step.load)).collect();
+        slots.iter().zip(&lowered.steps).map(|(slot, step)| (slot.wave, step.load)).collect();
     let times = compute_step_times(&lowered.options.hardware, &waves, works);
     let runs = times.iter().zip(&waves).filter(|(_, (_, load))| !load);
     runs.map(|((start, latency), _)| *start + latency.time).max().unwrap_or(SimulatedTime::ZERO)
@@ -93,12 +94,15 @@ fn compute_step_times(
     let mut starts = vec![SimulatedTime::ZERO; count];
     let latency = |step: usize| {
         let all: usize = members[waves[step].0].iter().map(|m| works[*m].cores.len()).sum();
+        // The cores of a wave share the bandwidth of the memory, so that a step takes longer the more cores work
+        // beside it.
         hardware.latency_beside(&works[step], all - works[step].cores.len())
     };
     let latencies: Vec<OperationLatency> = (0..works.len()).map(latency).collect();
     for (wave, steps) in members.iter().enumerate() {
         let loads = steps.iter().any(|s| waves[*s].1);
         let clock = if loads { &mut load } else { &mut run };
+        // The host launches a wave only when the one before it has ended, so that its launch is never hidden.
         *clock += hardware.launch_time();
         starts[wave] = *clock;
         *clock += steps.iter().map(|s| latencies[*s].time).max().unwrap_or(SimulatedTime::ZERO);

@@ -2,23 +2,23 @@
 //!
 //! Work distribution says which results could stay; here they get addresses beside what the steps stream
 //! through the scratchpads, by the memory planner. What finds no room goes back to device memory: its
-//! writer and its readers move it again, and their work says so.
+//! writer and its readers move it again, and their work is charged for that.
 
-use crate::divide::{DividedProgram, ResidencyCandidate};
+use crate::divide::ResidencyCandidate;
+use crate::draft::{ProgramDraft, ResidentDraft, WavedDraft};
 use crate::error::Result;
 use crate::placement::is_in_lx;
 use crate::solve::memory::{self, LiveBuffer, MemoryRequest, PlacementPolicy};
-use crate::waves::ProgramInWaves;
 use std::rc::Rc;
 use zellige_machine::OperationWork;
 
 /// The fewest bytes of scratchpad beside what an operation streams through it.
+// The alignment of torch-spyre's scratchpad planner: a stick has 128 bytes.
 const LX_ALIGNMENT_BYTES: u64 = 128;
 
-/// A program in waves of which some results have addresses in the scratchpads.
-pub(crate) struct ResidentProgram {
-    pub(crate) waved: ProgramInWaves,
-    /// Of every buffer, its address in the scratchpad of every core; none lies in device memory.
+/// Which results have addresses in the scratchpads, and what the steps do because of that.
+pub(crate) struct ScratchpadPlan {
+    /// Of every buffer, its address in the scratchpad of every core; a buffer without one is in device memory.
     pub(crate) addresses: Vec<Option<u64>>,
     /// Of every step, what each core does, without the traffic of what stays in scratchpads.
     pub(crate) works: Vec<Rc<OperationWork>>,
@@ -28,19 +28,18 @@ pub(crate) struct ResidentProgram {
 ///
 /// # Errors
 /// Sizes past 64 bits.
-pub(crate) fn place_in_scratchpads(waved: ProgramInWaves) -> Result<ResidentProgram> {
-    let addresses = match waved.divided.lowered.options.scratchpads {
+pub(crate) fn place_in_scratchpads(waved: WavedDraft) -> Result<ResidentDraft> {
+    let addresses = match waved.lowered.options.scratchpads {
         Some(policy) => plan_addresses(&waved, policy)?,
-        None => vec![None; waved.divided.lowered.buffers.len()],
+        None => vec![None; waved.lowered.buffers.len()],
     };
     let kept: Vec<bool> = addresses.iter().map(Option::is_some).collect();
-    let works = waved.divided.works_with_kept(&kept);
-    Ok(ResidentProgram { waved, addresses, works })
+    let works = waved.divisions.works_with_kept(&kept);
+    Ok(waved.with_residents(ScratchpadPlan { addresses, works }))
 }
 
-fn plan_addresses(waved: &ProgramInWaves, policy: PlacementPolicy) -> Result<Vec<Option<u64>>> {
-    let ProgramInWaves { divided, slots } = waved;
-    let DividedProgram { lowered, .. } = divided;
+fn plan_addresses(waved: &WavedDraft, policy: PlacementPolicy) -> Result<Vec<Option<u64>>> {
+    let ProgramDraft { lowered, divisions: divided, slots, .. } = waved;
     let mut places = vec![None; lowered.buffers.len()];
     let limit = lowered.options.lx_limit();
     let mut kept: Vec<&ResidencyCandidate> = divided.residents.iter().collect();
@@ -75,6 +74,8 @@ fn plan_addresses(waved: &ProgramInWaves, policy: PlacementPolicy) -> Result<Vec
         let results = buffers.len();
         for step in (0..lowered.steps.len()).filter(|s| !lowered.steps[*s].load) {
             let size = peak(step);
+            // A step that runs while no result lives has the scratchpad for itself, so that its tiles need no address
+            // among the results.
             if size > 0 && alive[slots[step].wave] > 0 {
                 buffers.push(LiveBuffer::new(format!("step {step}"), size, &[wave(step)]));
             }
@@ -84,14 +85,15 @@ fn plan_addresses(waved: &ProgramInWaves, policy: PlacementPolicy) -> Result<Vec
         }
         let request = MemoryRequest::new(limit, LX_ALIGNMENT_BYTES, buffers)?;
         let answer = memory::plan_memory(&request, policy);
-        // A step without its tiles cannot run: the largest result that lives then goes to memory. Of several such
-        // steps all are mended at once, unless what went for one of them mends the next.
+        // A step without room for its tiles cannot run, so that the largest result that lives then goes to memory.
+        // Several such steps are handled in one round, but a step that already gains room by what left for another one
+        // is not handled again: planning is repeated anyway.
         let missing: Vec<u64> = (results..request.buffers().len())
             .filter(|i| answer.addresses[*i].is_none())
             .map(|i| request.buffers()[i].uses[0])
             .collect();
         let placed = |i: usize| is_in_lx(&lowered.graph, lowered.buffer(kept[i].buffer).tensor);
-        // What the programmer places here goes before results that are only faster here.
+        // A result that the programmer placed here has precedence over results that are only faster here.
         let crowded_out = (0..results).find(|i| placed(*i) && answer.addresses[*i].is_none());
         let yields = crowded_out.and_then(|out| {
             let out = &request.buffers()[out].uses;

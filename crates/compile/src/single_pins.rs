@@ -8,9 +8,9 @@
 //! not get compiles to a faster program, but for those that [`TriedPins::faster`] names. It holds because graphs with
 //! such a pin are searched and nothing more: what is compiled here is what the programmer would get.
 //!
-//! **Cost.** A pin costs about what the search without it does, less what is known from there ([`KnownPrograms`]). A graph
-//! with more than [`MAX_PINS`] is not compiled with any, and no pin is tried once [`MAX_COMPILED_STEPS`] steps of programs were
-//! planned for them. The counts do not depend on the machine: the result is the same everywhere.
+//! **Cost.** A pin costs about what the search without it does, less what is known from there ([`KnownPrograms`]). A
+//! graph with more than [`MAX_PINS`] is not compiled with any, and no pin is tried once [`MAX_PINNED_STEPS`] steps of
+//! programs were planned for them. The counts do not depend on the machine: the result is the same everywhere.
 
 use crate::choose::SearchRecord;
 use crate::compile::{searched, with_layouts_of};
@@ -25,10 +25,12 @@ use zellige_machine::SimulatedTime;
 use zellige_stick::{LayoutRequest, StickLayout};
 
 /// Steps that are planned for graphs with a pin, in all.
-const EFFORT: usize = 1 << 11;
+const MAX_PINNED_STEPS: usize = 1 << 11;
 /// Graphs of at most this many pins are compiled with them.
 const MAX_PINS: usize = 64;
 /// Graphs of at most this many operations are compiled with pins.
+// The limit of `propagate` for listing every order of the dimensions: without those candidates a pin could name a
+// layout that the search without it never had.
 const MAX_OPERATIONS: usize = 12;
 /// Results of at most this many dimensions are pinned to every order of them.
 const MAX_RANK: usize = 3;
@@ -48,7 +50,7 @@ pub struct TriedPins {
 /// The fastest of a program and of those with one result pinned, as a program of the graph without the pin.
 ///
 /// # Errors
-/// None of a graph that was compiled; what its builder says otherwise.
+/// None of a graph that was compiled; the errors of its builder otherwise.
 pub(crate) fn fastest_with_pins(
     graph: &Graph,
     options: &CompilerOptions,
@@ -60,13 +62,14 @@ pub(crate) fn fastest_with_pins(
     let proof = first.assignment.clone();
     let mut best = first;
     let mut faster: Option<(SimulatedTime, String)> = None;
-    let limit = known.planned_steps() + EFFORT;
+    let limit = known.planned_steps() + MAX_PINNED_STEPS;
     for (id, pin) in list {
         if known.planned_steps() >= limit {
             pins.complete = false;
             break;
         }
         pins.tried += 1;
+        // A pin with which the graph does not compile is refused for the programmer too.
         let Ok(program) = searched(&graph.with_pin(id, pin.clone())?, options, known) else {
             continue;
         };
@@ -74,6 +77,8 @@ pub(crate) fn fastest_with_pins(
         if time >= best.latency() {
             continue;
         }
+        // The pinned program may be faster only because of the pin, whose move the graph without it need not make: so
+        // the same layouts are compiled without the pin, and only that program is an answer.
         if let Ok(Some(free)) = with_layouts_of(graph, options, &program, known)
             && free.latency() < best.latency()
         {
@@ -85,6 +90,7 @@ pub(crate) fn fastest_with_pins(
         }
     }
     pins.faster = faster.filter(|(time, _)| *time < best.latency()).map(|(_, text)| text);
+    // The record of the first search stands: what was tried with pins is counted beside it.
     let complete = proof.search.complete;
     let search = SearchRecord { programs: known.programs(), complete, pins };
     best.set_search(search);
@@ -113,8 +119,7 @@ fn every_pin(
     Ok(Some(list).filter(|list| list.len() <= MAX_PINS))
 }
 
-/// Results that the caller does not get: a pin there changes how fast the program is, and nothing
-/// that was asked for.
+/// Results that the caller does not get: a pin there changes how fast the program is, and nothing that the caller sees.
 fn free_results(graph: &Graph) -> Vec<TensorId> {
     let returned = |id: TensorId| graph.outputs().iter().any(|o| graph.base_and_view(*o).0 == id);
     let results = graph.tensors().filter(|(_, t)| matches!(t.def, TensorOrigin::Result(..)));
@@ -126,6 +131,7 @@ fn pins_of(options: &CompilerOptions, graph: &Graph, id: TensorId) -> Result<Vec
     let t = graph.get(id);
     let dims = 0..i64::try_from(t.size.len()).unwrap_or(i64::MAX);
     let mut orders: Vec<Vec<i64>> = vec![Vec::new()];
+    // All orders of the dimensions, built by appending a dimension that is not there yet.
     for _ in dims.clone() {
         let longer = |order: &Vec<i64>| -> Vec<Vec<i64>> {
             let free = dims.clone().filter(|d| !order.contains(d));

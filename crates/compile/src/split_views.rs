@@ -1,25 +1,26 @@
-//! Element by element operations on merged views, done in the dimensions of the tensors behind them.
+//! Splits element by element operations on merged views into the dimensions of the tensors behind them.
 //!
-//! `x.flatten(0, 1) + y` reads a dimension that is spread over two dimensions of `x` on the device. A kernel cannot step
-//! along it, so that it would be copied first. The operation is the same in the dimensions of `x`: `y` is seen with its
-//! first dimension split, which costs nothing, and so is the result, whose name is then a merged view of it.
+//! `x.flatten(0, 1) + y` reads a dimension that is spread over two dimensions of `x` on the device. A kernel cannot
+//! step along it, so that it would be copied first, as torch-spyre does. The operation is the same in the dimensions of
+//! `x`: `y` is seen with its first dimension split, which costs nothing, and so is the result, whose name is then a
+//! merged view of it.
 //!
 //! A dimension is split where the view of an operand passes from one dimension of its tensor to the next. The operands
-//! may ask for several splits of one dimension; those must divide each other.
+//! may need several splits of one dimension; those must divide each other.
 //!
 //! **Law**: the outputs have the same bits and names.
 
 use crate::error::Result;
+use crate::fold::fold_graph;
 use crate::rebuild::GraphRebuild;
-use serde_json::{Map, Value, json};
-use zellige_graph::{Graph, GraphNode, GraphOperand, TensorOrigin};
+use zellige_graph::{Graph, GraphNode, GraphOperand, OpCall, TensorOrigin};
 use zellige_layout::StridedLayout;
 use zellige_op::OpForm;
 
 /// The graph with the loops of operations on merged views split; none where there are no such operations.
 ///
 /// # Errors
-/// None for a graph that exists; what its builder says otherwise.
+/// None for a well-typed graph; the errors of its builder otherwise.
 pub(crate) fn split_merged_views(graph: &Graph) -> Result<Option<Graph>> {
     let mut to = GraphRebuild::new(graph)?;
     let mut changed = false;
@@ -42,7 +43,11 @@ pub(crate) fn split_merged_views(graph: &Graph) -> Result<Option<Graph>> {
             }
         }
     }
-    if changed { to.finish_graph().map(Some) } else { Ok(None) }
+    if !changed {
+        return Ok(None);
+    }
+    // Two operations may have split the same tensor in the same way: folding makes those views one.
+    fold_graph(&to.finish_graph()?).map(Some)
 }
 
 /// Per dimension of the result, the extents that it is split into, slowest first; none where nothing is to be split.
@@ -52,6 +57,8 @@ fn split_result_dims(
     node: &GraphNode,
 ) -> Option<Vec<Vec<i64>>> {
     let [out] = node.outputs[..] else { return None };
+    // Only pointwise operations compute the same in any shape. A pin, a place or a hint names the dimensions that the
+    // programmer wrote, so that such an operation keeps them.
     let plain = matches!(node.op.form(), OpForm::Pointwise(_))
         && graph.get(out).pin.is_none()
         && graph.get(out).place.is_none()
@@ -80,6 +87,8 @@ fn split_result_dims(
         let mut list = Vec::new();
         let mut inner = 1;
         for cut in cuts.into_iter().chain([*n]) {
+            // Two operands may need cuts that do not nest (6 as 2 x 3 and as 3 x 2): no one shape serves both, and
+            // the operation stays as it is.
             if cut % inner != 0 {
                 return None;
             }
@@ -114,6 +123,7 @@ fn find_dim_crossings(view: &StridedLayout, dim: usize, base: &[i64]) -> Option<
         if stride * left <= whole {
             return Some(cuts);
         }
+        // The view passes to the next dimension in the middle of a step: no split makes that a dimension of its own.
         if whole % stride != 0 || left % (whole / stride) != 0 {
             return None;
         }
@@ -131,9 +141,6 @@ fn rebuild_split_op(
     size: &[Vec<i64>],
 ) -> Result<()> {
     let out = node.outputs[0];
-    let viewed = |size: &[i64]| -> Map<String, Value> {
-        [("size".to_string(), json!(size))].into_iter().collect()
-    };
     let mut operands = Vec::with_capacity(node.inputs.len());
     for (k, operand) in node.inputs.iter().enumerate() {
         let own = &graph.get(*operand).size;
@@ -154,12 +161,8 @@ fn rebuild_split_op(
         operands.push(match same {
             true => GraphOperand::Tensor(tensor),
             false => {
-                let made = to.builder.add_op(
-                    "view",
-                    &[GraphOperand::Tensor(tensor)],
-                    &viewed(&split),
-                    &[&name],
-                )?;
+                let operand = [GraphOperand::Tensor(tensor)];
+                let made = to.builder.add_call(&OpCall::view(&split), &operand, &[&name])?;
                 GraphOperand::Tensor(made[0])
             }
         });
@@ -170,12 +173,8 @@ fn rebuild_split_op(
         to.builder.set_source_location(made, at.clone());
     }
     let t = graph.get(out);
-    let seen = to.builder.add_op(
-        "view",
-        &[GraphOperand::Tensor(made)],
-        &viewed(&t.size),
-        &[t.name.as_str()],
-    )?;
+    let view = OpCall::view(&t.size);
+    let seen = to.builder.add_call(&view, &[GraphOperand::Tensor(made)], &[t.name.as_str()])?;
     to.alias_tensor(out, seen[0]);
     Ok(())
 }

@@ -9,13 +9,16 @@
 //!
 //! Waves come before addresses, as what lives at the same time is decided by them.
 
-use crate::divide::DividedProgram;
+use crate::divide::DividedSteps;
+use crate::draft::{DividedDraft, WavedDraft};
 use crate::lower::{LoweredProgram, LoweredStep, MemoryClass};
 use crate::placement::is_in_lx;
 use std::rc::Rc;
 use zellige_machine::{OperationWork, SimulatedTime};
 
 /// How many steps ahead a wave looks for one that fits beside it.
+// A step far ahead seldom has its operands already, and looking at all of them would make the pass quadratic in the
+// length of the program.
 const MAX_LOOKAHEAD_STEPS: usize = 24;
 
 /// When and where a step runs.
@@ -27,38 +30,33 @@ pub(crate) struct StepSlot {
     pub(crate) first_core: usize,
 }
 
-/// A divided program whose steps have their waves and cores.
-pub(crate) struct ProgramInWaves {
-    pub(crate) divided: DividedProgram,
-    /// Of every step, in the order of the steps.
-    pub(crate) slots: Vec<StepSlot>,
-}
-
 /// Gives every step its wave and its first core.
 ///
-/// Steps that share something in the scratchpads begin at core 0, as their parts of it lie there; a wave has
-/// one of them at most. Where that keeps a step from running beside others, what it shares may go back to
-/// memory instead: its users then move it, and the step is free to run on other cores. Both ways are
-/// tried, and the one that takes less time in all is taken.
-pub(crate) fn assign_waves(mut divided: DividedProgram) -> ProgramInWaves {
-    let mut kept = WaveScheduler::new(&divided, false);
+/// Steps that share a result in the scratchpads begin at core 0, because its parts are on the cores from 0 on; a wave
+/// has one of them at most. Where that keeps a step from running beside others, what it shares may go back to memory
+/// instead: its users then move it, and the step is free to run on other cores. Both ways are tried, and the one that
+/// takes less time in all is taken.
+pub(crate) fn assign_waves(mut draft: DividedDraft) -> WavedDraft {
+    let mut kept = WaveScheduler::new(&draft, false);
     let mut slots = kept.assign_slots();
     let mut stays = kept.stays.clone();
     if kept.blocked {
-        let mut freed = WaveScheduler::new(&divided, true);
+        let mut freed = WaveScheduler::new(&draft, true);
         let other = freed.assign_slots();
+        // Sending a result back to memory helps one wave and costs its other users. Each such decision is local, so
+        // that both schedules are made to the end and the shorter one is taken.
         if freed.total < kept.total {
             (slots, stays) = (other, freed.stays);
         }
     }
     let mut stays = stays.into_iter();
-    divided.residents.retain(|_| stays.next().unwrap_or(true));
-    ProgramInWaves { divided, slots }
+    draft.divisions.residents.retain(|_| stays.next().unwrap_or(true));
+    draft.with_slots(slots)
 }
 
 /// The steps of a program with their work and what they wait for.
 struct WaveScheduler<'a> {
-    divided: &'a DividedProgram,
+    divided: &'a DividedSteps,
     lowered: &'a LoweredProgram,
     works: Vec<Rc<OperationWork>>,
     /// Of every step, how long it takes alone.
@@ -77,8 +75,8 @@ struct WaveScheduler<'a> {
 }
 
 impl<'a> WaveScheduler<'a> {
-    fn new(divided: &'a DividedProgram, frees: bool) -> WaveScheduler<'a> {
-        let lowered = &divided.lowered;
+    fn new(draft: &'a DividedDraft, frees: bool) -> WaveScheduler<'a> {
+        let (lowered, divided) = (&draft.lowered, &draft.divisions);
         let works = divided.works_with_kept(&vec![true; lowered.buffers.len()]);
         let alone =
             works.iter().map(|w| lowered.options.hardware.operation_latency(w).time).collect();
@@ -121,6 +119,7 @@ impl<'a> WaveScheduler<'a> {
                 let rest = order[at + 1..].iter().copied().filter(|i| slots[*i].is_none());
                 for i in rest.take(MAX_LOOKAHEAD_STEPS) {
                     let fits = self.cores_in_use(&members) + self.works[i].cores.len() <= total;
+                    // Loading and running are different launches, on clocks of their own.
                     let ready = steps[i].load == steps[lead].load
                         && self.needs[i].iter().all(|n| slots[*n].is_some());
                     if fits && ready && self.can_share_card(i) && self.joins_wave(&members, i) {
@@ -128,7 +127,7 @@ impl<'a> WaveScheduler<'a> {
                     }
                 }
             }
-            // What lies in scratchpads begins at core 0.
+            // Results in the scratchpads are on the cores from 0 on, so that their users come first in the wave.
             members.sort_by_key(|m| (!self.is_tied_to_core_zero(*m), *m));
             let mut first_core = 0;
             for m in &members {
@@ -137,7 +136,8 @@ impl<'a> WaveScheduler<'a> {
             }
             wave += 1;
         }
-        // What stays in the scratchpads is settled only now.
+        // Steps that joined later may have sent results back to memory, which changes how long earlier waves take: the
+        // total is added up when everything is decided.
         let mut waves: Vec<Vec<usize>> = vec![Vec::new(); wave];
         for (i, slot) in slots.iter().enumerate() {
             waves[slot.map_or(0, |s| s.wave)].push(i);
@@ -171,6 +171,7 @@ impl<'a> WaveScheduler<'a> {
             let buffer = self.lowered.buffer(self.divided.residents[*r].buffer);
             is_in_lx(&self.lowered.graph, buffer.tensor)
         };
+        // The programmer placed it in the scratchpads: no gain in time sends it back.
         if freed.iter().any(is_placed) {
             return false;
         }
@@ -184,6 +185,7 @@ impl<'a> WaveScheduler<'a> {
             users.iter().filter(|u| !with.contains(u)).map(|u| waves.alone[*u]).sum()
         };
         let launch = self.lowered.options.hardware.launch_time();
+        // Compared are the users of the freed results alone; all other steps take the same time in both cases.
         let before = self.wave_time(members) + launch + self.alone[step] + others(self);
         let held: Vec<Rc<OperationWork>> = users.iter().map(|u| self.works[*u].clone()).collect();
         freed.iter().for_each(|r| self.stays[*r] = false);
@@ -191,6 +193,8 @@ impl<'a> WaveScheduler<'a> {
         if self.wave_time(&with) + others(self) < before {
             return true;
         }
+        // It did not help: the works are restored from the saved ones, because computing them again costs more than
+        // keeping them.
         freed.iter().for_each(|r| self.stays[*r] = true);
         for (user, work) in users.iter().zip(held) {
             self.alone[*user] = self.lowered.options.hardware.operation_latency(&work).time;
@@ -253,6 +257,7 @@ fn collect_dependencies(lowered: &LoweredProgram) -> Vec<Vec<usize>> {
             readers[read.buffer.0].push(i);
         }
         for write in &step.writes {
+            // A write after read: the step that overwrites an operand must wait for all other readers of it.
             if let MemoryClass::InPlaceOf(of) = lowered.buffer(*write).memory {
                 needs[i].extend(readers[of.0].iter().copied().filter(|r| *r != i));
             }

@@ -68,7 +68,7 @@ fn build(size: &[i64], steps: &[Step]) -> Option<Graph> {
     b.finish_graph(&[last?]).ok()
 }
 
-/// A tensor, where it lies, and what a reader wants of it.
+/// A tensor, its layout, and the layout that a reader needs.
 type ReadPlace = (TensorId, *const StickLayout, *const OperandLayout);
 
 /// What a choice of one alternative for every operation costs: what the operations take, and every copy
@@ -81,7 +81,8 @@ struct Costs<'a> {
     callers: Vec<(TensorId, OperandLayout)>,
     /// Pairs of copies that were compared. Wants live as long as the candidates, so that their places name them.
     same: RefCell<HashMap<(TensorId, [*const OperandLayout; 2]), bool>>,
-    /// What a reader pays where a tensor lies so, if nobody else has made the copy: nothing where it needs none.
+    /// What a reader pays where a tensor has this layout, if no other reader has made the copy: nothing where it needs
+    /// none.
     paid: RefCell<HashMap<ReadPlace, Option<u64>>>,
 }
 
@@ -104,7 +105,7 @@ impl<'a> Costs<'a> {
         Costs { graph, options, candidates, callers, same, paid }
     }
 
-    fn lies(&self, values: &[usize], id: TensorId) -> &'a StickLayout {
+    fn chosen_layout(&self, values: &[usize], id: TensorId) -> &'a StickLayout {
         match self.graph.get(id).def {
             TensorOrigin::Result(node, k) => {
                 &self.candidates.nodes[node.0][values[node.0]].results[k]
@@ -147,7 +148,7 @@ impl<'a> Costs<'a> {
     }
 
     fn same_copy(&self, base: TensorId, a: &OperandLayout, b: &OperandLayout) -> bool {
-        // Copies of one view in different layouts are told apart also where only extents of 1 differ.
+        // Copies of one view in different layouts are different also where only extents of 1 differ.
         if a.view == b.view {
             return a == b;
         }
@@ -158,7 +159,7 @@ impl<'a> Costs<'a> {
         })
     }
 
-    /// Whether a reader finds what it wants where the tensor lies.
+    /// Whether a reader finds the layout that it needs without a copy.
     fn there(&self, own: &StickLayout, key: &OperandLayout, caller: bool) -> bool {
         let places = |l: &StickLayout| l.lower_to_layout().unwrap();
         let copy = places(&key.layout);
@@ -178,7 +179,7 @@ impl<'a> Costs<'a> {
         let mut copies: Vec<(TensorId, &'s OperandLayout)> = Vec::new();
         let mut total = 0;
         let mut need = |base: TensorId, key: &'s OperandLayout, caller: bool| {
-            let own = self.lies(values, base);
+            let own = self.chosen_layout(values, base);
             let place = (base, std::ptr::from_ref(own), std::ptr::from_ref(key));
             let known = self.paid.borrow().get(&place).copied();
             let price = known.unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! The recorded divisions of the existing compiler, reproduced by the baseline policy.
+//! The recorded divisions of torch-spyre, reproduced by the baseline policy.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -306,7 +306,7 @@ fn hints() {
     }
 }
 
-/// Beyond what the policies have to reproduce: the divisions that upstream's enumeration lists for one
+/// Beyond what the policies have to reproduce: the divisions that torch-spyre's enumeration lists for one
 /// tensor over the span limit are the even ones under it.
 #[test]
 fn candidates_under_the_span_limit() {

@@ -226,7 +226,7 @@ fn refusals_name_what_is_wrong() {
     for (hints, cores, dim, text) in [
         (vec![("M", 64)], 32, "M", "split=64 of dim M needs more cores"),
         (vec![("M", 16)], 8, "M", "8 cores run the operation; accepted are 1, 2, 4, 8"),
-        (vec![("M", 16), ("N", 4)], 32, "N", "16 slices are asked for by the hints before it"),
+        (vec![("M", 16), ("N", 4)], 32, "N", "the hints before it take 16 slices"),
     ] {
         let hints: Vec<SplitHint> = hints.into_iter().map(hint).collect();
         for policy in [CompilePolicy::Baseline, CompilePolicy::Best] {

@@ -1,4 +1,4 @@
-//! The recorded layouts, moves and paddings of the existing compiler: reproduced by the baseline policy,
+//! The recorded layouts, moves and paddings of torch-spyre: reproduced by the baseline policy,
 //! never exceeded by ours.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -172,7 +172,7 @@ fn moves(program: &CompiledProgram) -> (usize, i64) {
     moves.fold((0, 0), |(n, sum), s| (n + 1, sum + s.reads[0].laid.numel()))
 }
 
-/// The existing tests count moves of inputs and intermediates; what they return lies as it comes.
+/// torch-spyre's tests count moves of inputs and intermediates; results keep the layout in which they are computed.
 fn as_computed(options: CompilerOptions) -> CompilerOptions {
     CompilerOptions { outputs: OutputLayoutRule::AsComputed, ..options }
 }
@@ -251,7 +251,7 @@ fn results_lie_as_the_rules_say() {
     }
 }
 
-/// Law: what is reduced along the stick lies as the constructor with a trailing -1 has it, one element in each
+/// Law: what is reduced along the stick has the layout of the constructor with a trailing -1, one element in each
 /// stick; so the same tensor has the same layout, computed or constructed.
 #[test]
 fn reductions_along_the_stick_are_the_sparse_layouts_of_the_constructor() {
@@ -308,8 +308,8 @@ fn products_pad_b_along_k_with_zeros() {
         assert_eq!(i64::try_from(reduced.size).unwrap(), k, "{id}");
         // B keeps its lanes along n.
         assert_eq!(product.reads[1].laid.stick_layout().stride_map().last(), Some(&1), "{id}");
-        // The upstream pad is four operations before the product; here one move copies B and fills what is padding. The
-        // transposed operand of the last record is moved, too.
+        // torch-spyre's pad is four operations before the product; here one move copies B and fills what is padding.
+        // The transposed operand of the last record is moved, too.
         let turned = usize::from(v["ops"].as_str().is_some_and(|o| o.contains("restickify")));
         assert_eq!(moves(&program).0, 1 + turned, "{id}");
         assert!(found.bytes > 0, "{id}: partial sticks are moved");
@@ -340,7 +340,7 @@ fn partial_sticks_of_reductions_hold_what_changes_nothing() {
     assert_eq!(analyze_padding(&compile_graph(&whole, &CompilerOptions::default()).unwrap()), []);
 }
 
-/// What the existing compiler refuses is refused with `strict`, and mended by a move without.
+/// What torch-spyre refuses is refused with `strict`, and repaired by a move without.
 #[test]
 fn strictness_refuses_what_the_records_say() {
     let cases = [
@@ -426,7 +426,7 @@ fn strictness_refuses_parts_of_half_sticks() {
         ("a: float16[4, 64]", "pad(a, pad=[0, 3, 1, 1])", None),
     ];
     for (inputs, op, refused) in cases {
-        // A tensor that lies along its rows is read so, whatever comes first.
+        // A tensor in sticks along its rows is read in that layout, whatever its first candidate is.
         let inputs = match op.ends_with("pin stick 0") {
             true => inputs.replace("64],", "64] pin stick 0,"),
             false => inputs.to_string(),

@@ -1,4 +1,4 @@
-//! Operations on merged views read their operands where they lie.
+//! Operations on merged views read their operands in place.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -37,7 +37,7 @@ fn a_flattened_operand_is_read_in_place() {
     let graph = b.finish_graph(&[sum.unwrap()[0]]).unwrap();
     let program = compiled(&graph);
     assert_eq!(moves(&program), Vec::<String>::new());
-    // The caller gets the size and the name it asked for.
+    // The caller gets the size and the name of the graph.
     let output = program.graph.outputs()[0];
     assert_eq!(program.graph.get(output).name, "z");
     assert_eq!(program.graph.get(output).size, [1024, 256]);

@@ -177,6 +177,7 @@ fn splits(rng: &mut Rng, space: &IterationSpace) -> Vec<u64> {
 #[test]
 fn a_division_costs_what_the_device_accounts_for() {
     let card = Hardware::card_preset();
+    let measured = Hardware::built_in_preset("card-2026-09").unwrap();
     let mut rng = Rng(88_172_645_463_325_252);
     let (mut silent, mut has) = (BTreeSet::new(), BTreeMap::new());
     for entry in TensorOp::all_rows() {
@@ -208,6 +209,7 @@ fn a_division_costs_what_the_device_accounts_for() {
                     assert_eq!(units(a), units(b), "core {core} of {}", what());
                     assert_eq!(a.reads, b.reads, "core {core} reads of {}", what());
                     assert_eq!(a.writes, b.writes, "core {core} writes of {}", what());
+                    assert_eq!(a.tile, b.tile, "core {core} part of {}", what());
                 }
                 let (served, other) = (card.share_ring_reads(&own), card.share_ring_reads(&found));
                 assert_eq!(
@@ -216,8 +218,10 @@ fn a_division_costs_what_the_device_accounts_for() {
                     "{}",
                     what()
                 );
-                let cycles = card.operation_latency(&own).cycles;
-                assert_eq!(cycles, division_latency(&space, &card, &splits).0, "{}", what());
+                for hardware in [&card, &measured] {
+                    let cycles = hardware.operation_latency(&own).cycles;
+                    assert_eq!(cycles, division_latency(&space, hardware, &splits).0, "{}", what());
+                }
             }
             if let Ok(plan) = divide_iterations(&space, &card, 32, CompilePolicy::Best, &[]) {
                 check_division(&space, &card, 32, &plan).unwrap();

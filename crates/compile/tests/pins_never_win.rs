@@ -1,4 +1,4 @@
-//! "Fastest" against a stranger: layouts that are pinned at random, and the existing compiler's program, never beat
+//! "Fastest" against a stranger: layouts that are pinned at random, and torch-spyre's program, never beat
 //! the program that the policy `best` makes.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -189,7 +189,7 @@ fn no_pins_at_random_make_a_program_faster() {
 }
 
 #[test]
-fn best_is_never_slower_than_the_existing_compiler() {
+fn best_is_never_slower_than_torch_spyre() {
     let count =
         |name: &str, n: u64| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(n);
     let mut slower = Vec::new();
@@ -205,7 +205,7 @@ fn best_is_never_slower_than_the_existing_compiler() {
 }
 
 /// Many operations of three operands that read each other's results far back: tables of the elimination pass their
-/// limit, so that the choice is made in parts and mended afterwards.
+/// limit, so that the choice is made in parts and improved afterwards.
 fn entangled(seed: u64, operations: usize) -> Graph {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut b = GraphBuilder::new("entangled");
@@ -236,7 +236,7 @@ fn entangled(seed: u64, operations: usize) -> Graph {
 }
 
 #[test]
-fn entangled_graphs_compile_and_are_no_slower_than_the_existing_compiler_makes_them() {
+fn entangled_graphs_compile_and_are_no_slower_than_with_torch_spyre() {
     for seed in 1..5 {
         let graph = entangled(seed, 150 + 10 * usize::try_from(seed).unwrap());
         let best = compiled(&graph, &CompilerOptions::default());

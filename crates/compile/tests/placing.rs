@@ -1,4 +1,4 @@
-//! The recorded scratchpad plans of the existing compiler.
+//! The recorded scratchpad plans of torch-spyre.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -139,7 +139,7 @@ fn bad_requests() {
 }
 
 /// Law: what is read at its only use was there before that operation, so a child that begins there may
-/// lie over it, in whichever order the two are named; what is written there was not.
+/// be placed over it, in whichever order the two are named; what is written there was not.
 #[test]
 fn a_parent_that_was_there_before() {
     let read = LiveBuffer { first_use_is_read: true, ..LiveBuffer::new("p", 10, &[4]) };

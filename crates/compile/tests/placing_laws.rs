@@ -7,7 +7,7 @@ use zellige_compile::solve::memory::{
     LiveBuffer, MemoryPlan, MemoryRequest, PlacementPolicy, check_memory_plan, plan_memory,
 };
 
-/// Buffers with random lives; some may lie over an earlier one that dies where they begin.
+/// Buffers with random lives; some may be placed over an earlier one that dies where they begin.
 fn requests(most: usize, last: u64, largest: u64) -> impl Strategy<Value = MemoryRequest> {
     let buffer = (0..=largest, 0..last, 0..4u64, any::<bool>());
     let list = prop::collection::vec(buffer, 0..=most);

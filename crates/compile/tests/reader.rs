@@ -1,9 +1,9 @@
 //! Bundles, run by a reader that knows nothing but the form.
 //!
 //! Every kernel is computed from its file alone: loops, slices, start addresses, gaps, scales and masks decide which
-//! places of memory meet. Memory that nobody wrote holds garbage, so that a kernel that reads a wrong place, or
-//! padding that is not what it has to be, shows in the result. The numbers are compared with those of the simulated
-//! card, which runs the program and not the bundle.
+//! bytes of memory are combined. Memory that was never written holds garbage, so that a kernel that reads a wrong
+//! place, or padding that is not what it has to be, shows in the result. The numbers are compared with those of the
+//! simulated card, which runs the program and not the bundle.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::cast_possible_truncation, reason = "small numbers of small graphs")]
@@ -22,7 +22,7 @@ use zellige_float::Dtype;
 use zellige_layout::StridedLayout;
 use zellige_machine::Hardware;
 
-/// What memory holds that nobody wrote.
+/// What memory holds that was never written.
 const GARBAGE: f64 = 777.25;
 
 /// A memory of its own: device memory, or the scratchpad of a core.
@@ -279,7 +279,7 @@ fn places(laid: &TensorLayout) -> Vec<u64> {
     list
 }
 
-/// The inputs of a program: indices count down from the largest that is asked for.
+/// The inputs of a program: indices count down from the largest requested one.
 fn given(program: &CompiledProgram, largest: i64) -> Vec<Vec<f32>> {
     let of = |(k, id): (usize, &zellige_compile::BufferId)| {
         let laid = &program.buffer(*id).laid;
@@ -558,4 +558,50 @@ fn slices_of_different_lengths() {
         emit::superdsc::build_bundle(&p, &map, BundlePhase::Run, KernelAddressing::Concrete);
     // 3 + 3 and 2 + 2 rows, by 2 and 1 + 1 sticks.
     assert_eq!(bundle.kernels.len(), 4);
+}
+
+/// An operand in the scratchpads of a step that is several kernels is copied to memory first, by the cores that have
+/// it: cores of two split loops count the first one fastest.
+#[test]
+fn operands_in_scratchpads_are_copied_by_the_cores_that_have_them() {
+    check(
+        "graph g(x: float16[8, 256], y: float16[8, 256]) {
+            h = neg(x) place lx split {c0: 2, c1: 4}
+            z = add(h, y, alpha=0.5) split {c0: 2, c1: 4}
+            return z }",
+        0,
+    );
+    check(
+        "graph g(x: float16[8, 256], y: float16[8, 256]) {
+            h = add(x, y, alpha=0.5) place lx split {c0: 2, c1: 4}
+            z = neg(h) split {c0: 2, c1: 4}
+            return z }",
+        0,
+    );
+}
+
+/// Slices of two lengths are two kernels, and each slice stays on the core that the device gives it: the reader of a
+/// result in the scratchpads, which counts its loops in another order, finds it there.
+#[test]
+fn slices_of_different_lengths_stay_on_their_cores() {
+    let text = "graph g(x: float16[8, 256]) {
+        h = neg(x) place lx split {c0: 2, c1: 4}
+        z = sum(h, dim=0) split {c0: 4, c1: 2}
+        return z }";
+    let graph = zellige_graph::text::parse(text).unwrap();
+    for options in [CompilerOptions::baseline(), CompilerOptions::default()] {
+        let mut program = compile_graph(&graph, &options).unwrap();
+        check_program("even", &program, 0);
+        let h = program.buffers.iter().find(|b| b.name == "h").unwrap();
+        assert!(matches!(h.place, BufferLocation::Lx(_)));
+        // The rows by 2, and the 4 sticks by 3: one core has two of them. The sum counts columns first, then rows. Then
+        // the 8 rows by 3, which a sum cannot add up in one kernel.
+        for [first, second] in [[[2, 3], [3, 2]], [[3, 2], [2, 3]]] {
+            for (step, splits) in [(0, first), (1, second)] {
+                let space = program.steps[step].space.clone().unwrap();
+                program.steps[step].division = WorkDivision::new(&splits, &space, 32).unwrap();
+            }
+            check_program("uneven", &program, 0);
+        }
+    }
 }

@@ -129,7 +129,7 @@ fn totals_are_sums_of_what_is_listed() {
                 assert!(r.steps[*step].reads.iter().any(|o| o.buffer == i), "{name}: {}", t.name);
             }
         }
-        // No point lies above the roof.
+        // No point is above the roof.
         for s in run().filter(|s| s.kind == StepKind::Op) {
             let roof = s.intensity.map_or(f64::MAX, |x| x * r.machine.memory_gb_s / 1e3);
             let roof = roof.min(r.machine.peak_tflops);

@@ -1,11 +1,11 @@
-//! The fastest program against every single pin: graphs full of views, in which each tensor that the caller does not get
-//! is pinned to every stick, every order and to one element a stick, one at a time. Where the compiler says that it tried
-//! all of them, none of these makes the program faster, and every pin that fits a tensor compiles.
+//! The fastest program against every single pin: graphs full of views, in which each tensor that the caller does not
+//! get is pinned to every stick, every order and to one element a stick, one at a time. Where the compiler says that it
+//! tried all of them, none of these makes the program faster, and every pin that fits a tensor compiles.
 //!
 //! The compiler tries the same pins, by counts; here the graphs are built with them anew, and the pins are listed by
-//! other code. Of the graphs of seeds 1 to 1080, 1,023 fit the card, with 11,739 pins; all pins of 1,007 were tried, and
-//! none is faster. Of the other 16, five pins of two are: for seed 854 the compiler names the pin, as its program needs
-//! one, and for seed 993 it says that there are more pins than it tried.
+//! other code. Of the graphs of seeds 1 to 1080, 1,023 fit the card, with 11,739 pins; all pins of 1,007 were tried,
+//! and none is faster. Of the other 16, five pins of two are: for seed 854 the compiler names the pin, as its program
+//! needs one, and for seed 993 it says that there are more pins than it tried.
 //!
 //! `ZELLIGE_SEED` and `ZELLIGE_SEEDS` choose the graphs.
 

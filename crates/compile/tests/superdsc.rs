@@ -315,7 +315,7 @@ fn constants_past_the_format_are_stored_as_tensors_are() {
     let (_, top) = only(&p);
     let (_, dsc) = top["dscs_"][0].as_object().unwrap().iter().next().unwrap();
     let code = |i: &str| dsc["constantInfo_"][i]["data_"]["data_"]["[0, 0, 0]"].clone();
-    // What stands for minus infinity, and no NaN; two is 1.0 times 2^1 with a bias of 31.
+    // The encoding of minus infinity, and no NaN; two is 1.0 times 2^1 with a bias of 31.
     assert_eq!((code("0"), code("1")), (json!([0xFDFE]), json!([32 << 9])));
 }
 
@@ -378,7 +378,7 @@ fn broadcast_operands_stand_still() {
 }
 
 #[test]
-fn lanes_that_nobody_uses_are_a_dimension() {
+fn unused_lanes_are_a_dimension() {
     let p = program("graph g(x: float16[512] pin sparse) { z = exp(x) return z }");
     let all = run(&p, KernelAddressing::Concrete);
     let (top, exp) = dsc(&all, 0);
@@ -527,7 +527,7 @@ fn slices_of_different_lengths_are_kernels_of_their_own() {
     assert_eq!(second.0["coreIdToWkSlice_"]["3"], json!({"mb": 1, "out": 0}));
     let data = &second.1["scheduleTree_"][0]["startAddressCoreCorelet_"]["data_"];
     assert_eq!(data["[3, 0, 0]"], (SEGMENT + 8 * 128).to_string());
-    // The rows that are left out lie behind those of every stick.
+    // The rows that are left out are behind those of every stick.
     assert_eq!(second.1["scheduleTree_"][0]["backGapCore_"], json!({"mb": {"-1": "6"}}));
 }
 

@@ -8,7 +8,7 @@ use crate::case::{
 use crate::{CaseTally, list_cases};
 use serde_json::{Value, json};
 
-/// What a record says of positions: all of them, or some; and all of them again by the definition of the format.
+/// Compares the positions that a record lists, and then all positions with the definition of the format.
 fn check_positions(
     case: &Value,
     shape: &[i64],
@@ -26,13 +26,15 @@ fn check_positions(
             check_same(&format!("the position of {coord:?}"), &sample[1], &own)?;
         }
     }
+    // Also where the record lists every position: a definition that is written down here by hand finds a mistake of
+    // the record, too.
     let all = (0..element_count(shape)?).map(|i| definition(&unflatten_index(shape, i)));
     let all: Option<Vec<i64>> = all.collect();
     let all = all.ok_or_else(|| mismatch_between("parameters of the format", case))?;
     check_same_at("positions by the definition", &all, found)
 }
 
-/// The order of a text: with and without saying its notation, the same.
+/// The order of a text, which must be the same with and without the name of its notation.
 fn print_physical_order(
     written: &str,
     notation: &str,
@@ -41,6 +43,7 @@ fn print_physical_order(
     let mut request = json!({"op": "physical_order", "layout": written, "shape": shape});
     let found = expect_answer(&request)?;
     request["notation"] = json!(notation);
+    // Recognising the notation is a decision of its own, which may go wrong although the text is read correctly.
     check_same("the answer without the notation", &expect_answer(&request)?, &found)?;
     Ok((ints_field(&found, "order")?, int_field(&found, "padded_elements")?))
 }
@@ -48,6 +51,8 @@ fn print_physical_order(
 /// Where the layout is one of the algebra, `apply` puts every element where `physical_order` does.
 fn check_algebra(written: &str, shape: &[i64], found: &[i64]) -> Result<(), CaseMismatch> {
     let parsed = expect_answer(&json!({"op": "parse", "layout": written, "shape": shape}))?;
+    // Some tags have positions and no layout of the algebra; the request `physical_order` computes those from the
+    // tag itself.
     if parsed["axes"].is_null() {
         return Ok(());
     }
@@ -139,6 +144,7 @@ pub(crate) fn check_xla(data: &Value, tally: &mut CaseTally) -> Result<(), CaseM
 fn onednn_position(strides: &[i64], blocks: &[i64], dims: &[i64], coord: &[i64]) -> Option<i64> {
     let mut c = coord.to_vec();
     let (mut run, mut at) = (1, 0);
+    // oneDNN lists inner blocks from the outermost to the innermost, and the innermost is the fastest.
     for (block, dim) in blocks.iter().zip(dims).rev() {
         let index = c.get_mut(usize::try_from(*dim).ok()?)?;
         at += *index % block * run;
@@ -162,6 +168,7 @@ fn check_onednn_case(case: &Value) -> CheckedCase {
         &ints_field(case, "padded_dims")?.iter().product::<i64>(),
         &padded,
     )?;
+    // The descriptors were recorded for float32, four bytes each.
     check_same("bytes of float32", &int_field(case, "size_bytes")?, &(4 * padded))?;
     check_same("padding", &int_field(case, "padding_zeroed")?, &(padded - element_count(&dims)?))?;
     let with_dims = format!("dims={dims:?} tag={tag}");
@@ -179,10 +186,12 @@ fn check_onednn_case(case: &Value) -> CheckedCase {
     Ok(CaseAgreement::Same)
 }
 
-/// A name stands for a tag: over a shape that tells dimensions apart they are one function.
+/// A name is an alias of a tag: over a shape whose dimensions differ they are the same function.
 fn check_onednn_alias(name: &str, tag: &Value) -> CheckedCase {
     let letters = tag.as_str().unwrap_or("").to_lowercase();
     let rank = letters.bytes().filter(u8::is_ascii_lowercase).max().map_or(0, |c| c - b'a' + 1);
+    // Neighbouring dimensions differ in size, since with equal sizes a tag with two dimensions exchanged would have
+    // the same positions.
     let shape: Vec<i64> = [2, 3, 2, 3].iter().cycle().take(usize::from(rank)).copied().collect();
     let request = json!({"op": "equal", "a": name, "b": tag, "shape": shape, "notation": "onednn"});
     let found = expect_answer(&request)?;
@@ -217,6 +226,7 @@ fn pack_position(case: &Value, coord: &[i64]) -> Option<i64> {
         Some(_) => ints_field(case, "outer_dims_perm").ok()?,
         None => (0..).take(coord.len()).collect(),
     };
+    // MLIR prints an absent permutation as an empty list.
     let perm = if perm.is_empty() { (0..).take(coord.len()).collect() } else { perm };
     let mut at = Vec::new();
     for d in &perm {

@@ -15,10 +15,10 @@ pub enum CaseAgreement {
     LeftOut(&'static str),
 }
 
-/// What was expected and what came, both short enough for a line or two.
+/// The expected and the actual answer, both short enough for a line or two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CaseMismatch {
-    /// What the record says, and of what.
+    /// The recorded answer, and the question.
     pub expected: String,
     /// Our answer.
     pub got: String,
@@ -43,8 +43,9 @@ pub(crate) fn mismatch_between(expected: impl Display, got: impl Display) -> Cas
     }
 }
 
-/// The answer to a request, or what it says is wrong.
+/// The answer to a request, or its error.
 pub(crate) fn ask_engine(request: &Value) -> Result<Value, Value> {
+    // Through the text of a request, as another program asks, so that a mistake of the door is found as well.
     let line = zellige_ask::answer_line(&request.to_string());
     let mut reply: Value = serde_json::from_str(&line)
         .map_err(|e| json!({"kind": "json", "message": format!("the answer is not JSON: {e}")}))?;
@@ -65,10 +66,11 @@ pub(crate) fn refusal_text(error: &Value) -> String {
     format!("{}: {}", part("kind"), part("message"))
 }
 
-/// A refusal counts only if it proves what it says: it names the index, the pair or the place.
+/// A refusal counts only with a proof: it names the index, the pair or the place.
 pub(crate) fn expect_witness(request: &Value) -> Result<Value, CaseMismatch> {
     match ask_engine(request) {
         Ok(found) => Err(mismatch_between(format!("a refusal of {request}"), found)),
+        // A refusal without a witness could be wrong, and nobody would notice.
         Err(e) if ["index", "pair", "coord"].iter().all(|w| e["witness"].get(w).is_none()) => Err(
             mismatch_between(format!("a refusal of {request} with a witness"), refusal_text(&e)),
         ),
@@ -76,7 +78,7 @@ pub(crate) fn expect_witness(request: &Value) -> Result<Value, CaseMismatch> {
     }
 }
 
-/// Fails unless both are equal; `what` says of what.
+/// Fails unless both are equal; `what` names the compared property.
 pub(crate) fn check_same<A, B>(what: &str, expected: &A, got: &B) -> Result<(), CaseMismatch>
 where
     A: PartialEq<B> + ShownValue + ?Sized,
@@ -190,6 +192,7 @@ pub(crate) fn parse_place(v: &Value) -> Result<NamedPlace, CaseMismatch> {
     let mut place = NamedPlace::new();
     for (axis, at) in entries {
         let at = at.as_i64().ok_or_else(|| wrong_kind(axis, "an integer", at))?;
+        // Places are compared as maps, so an axis at 0 must be written in one way.
         if at != 0 {
             place.insert(axis.clone(), at);
         }
@@ -251,6 +254,7 @@ pub(crate) fn flatten_coordinate(shape: &[i64], coord: &[i64]) -> i64 {
 pub(crate) fn element_count(shape: &[i64]) -> Result<i64, CaseMismatch> {
     let total = shape.iter().try_fold(1i64, |all, n| all.checked_mul(*n).filter(|n| *n >= 0));
     total
+        // Each element is a coordinate of a request, so a larger shape would take minutes and gigabytes.
         .filter(|n| *n <= 1 << 24)
         .ok_or_else(|| mismatch_between("a shape of at most 2^24 elements", format!("{shape:?}")))
 }

@@ -1,4 +1,4 @@
-//! What the existing compiler decides: layouts and moves of graphs, divisions of work, plans of scratchpads.
+//! The decisions of torch-spyre's compiler: layouts and moves of graphs, divisions of work, plans of scratchpads.
 
 use crate::case::{
     CaseAgreement, CaseMismatch, CheckedCase, ask_engine, check_same, expect_answer, int_field,
@@ -22,7 +22,7 @@ struct RecordedExpression<'a> {
     text: &'a [u8],
     at: usize,
     sizes: &'a Value,
-    /// Names of the expression, and the tensors of the graph that they stand for.
+    /// Names of the expression, and the tensors of the graph that they denote.
     known: BTreeMap<String, ExpressionTensor>,
     inputs: Vec<String>,
     lines: Vec<String>,
@@ -37,6 +37,7 @@ struct ExpressionTensor {
 impl RecordedExpression<'_> {
     /// The graph of an expression, or nothing if it has something else in it.
     fn translate_graph(written: &str, sizes: &Value) -> Option<String> {
+        // Spaces carry no meaning in the recorded expressions, and without them the parser has no case for them.
         let compact: String = written.chars().filter(|c| !c.is_whitespace()).collect();
         let mut e = RecordedExpression {
             text: compact.as_bytes(),
@@ -54,6 +55,7 @@ impl RecordedExpression<'_> {
                 e.known.insert(name, value.clone());
                 value
             } else {
+                // What looked like the name of an assignment was the beginning of an expression.
                 e.at = start;
                 e.parse_sum()?
             };
@@ -94,6 +96,7 @@ impl RecordedExpression<'_> {
         let mut left = self.parse_product()?;
         while self.eat_byte(b'+') {
             let right = self.parse_product()?;
+            // The records broadcast only operands of fewer dimensions.
             let larger = if right.size.len() > left.size.len() { &right } else { &left };
             left = self
                 .add_operation(&format!("add({}, {})", left.name, right.name), larger.size.clone());
@@ -167,6 +170,7 @@ impl RecordedExpression<'_> {
             let call = format!("{op}(size={:?}, dtype=float16)", like.size);
             return Some(self.add_operation(&call, like.size));
         }
+        // A name that was assigned, or an input that was met before, is one tensor of the graph.
         if let Some(known) = self.known.get(&name) {
             return Some(known.clone());
         }
@@ -183,7 +187,7 @@ impl RecordedExpression<'_> {
 
 /// Moves of a program and the elements that they move, padding not counted.
 fn count_moves(graph: &str, policy: &str) -> Result<(i64, i64), CaseMismatch> {
-    // The existing tests count moves of inputs and intermediates: what is returned lies as it comes.
+    // The tests of torch-spyre count moves of inputs and intermediates: results keep the layouts in which they are computed.
     let options = json!({"policy": policy, "outputs": "computed", "check": true});
     let report = expect_answer(&json!({"op": "compile", "graph": graph, "options": options}))?;
     let (mut count, mut elements) = (0, 0);
@@ -195,7 +199,7 @@ fn count_moves(graph: &str, policy: &str) -> Result<(i64, i64), CaseMismatch> {
     Ok((count, elements))
 }
 
-/// The baseline moves what the existing compiler moves, and the best program never more.
+/// The baseline moves what torch-spyre moves, and the best program never more.
 fn check_moves(case: &Value) -> CheckedCase {
     let written = text_field(case, "expr")?;
     let Some(graph) = RecordedExpression::translate_graph(written, &case["inputs"]) else {
@@ -205,7 +209,9 @@ fn check_moves(case: &Value) -> CheckedCase {
         (int_field(case, "expected_restickify_count")?, int_field(case, "expected_total_elems")?);
     let baseline = count_moves(&graph, "baseline")?;
     check_same("moves and elements of", &json!(expected), &json!(baseline))?;
+    // The records are of a heuristic, so the search may do better; doing worse would be a defect.
     let best = count_moves(&graph, "best")?;
+    // Compared by count and by elements, because a program could trade one for the other.
     if best.0 > expected.0 || best.1 > expected.1 {
         return Err(mismatch_between(format!("at most {expected:?}"), format!("{best:?}")));
     }
@@ -220,7 +226,7 @@ fn check_constructed(case: &Value) -> CheckedCase {
     Ok(CaseAgreement::Same)
 }
 
-/// A tensor goes to the device and comes back.
+/// A tensor is uploaded and downloaded again.
 fn check_round_trip(case: &Value) -> CheckedCase {
     let mut case = case.clone();
     if case["test"].as_str().is_some_and(|t| t.ends_with("sliced_batch")) {
@@ -306,6 +312,7 @@ fn check_divided_case(case: &Value) -> CheckedCase {
     }
     if let Some(cost) = optional_field(case, "cost_us").and_then(Value::as_f64) {
         let own = found["cost_us"].as_f64().unwrap_or(f64::NAN);
+        // The records give costs with three digits.
         if (own - cost).abs() >= 1e-3 || own.is_nan() {
             return Err(mismatch_between(format!("{cost} us"), &found["cost_us"]));
         }

@@ -22,7 +22,7 @@ fn parse_modes(layout: &str) -> Option<Vec<(i64, i64)>> {
 }
 
 /// The offset at an index by CuTe's definition: the index is split over the leaves, the first fastest, and the last
-/// leaf goes on past its extent.
+/// leaf continues past its extent.
 fn offset_at(modes: &[(i64, i64)], index: i64) -> i64 {
     let (mut rest, mut at) = (index, 0);
     for (k, (extent, stride)) in modes.iter().enumerate() {
@@ -67,6 +67,7 @@ fn check_operator(case: &Value) -> CheckedCase {
     if case["class"] == "verified" {
         let answer = expect_answer(&request)?;
         let found = text_field(&answer, "layout")?;
+        // The libraries print the same function in different forms, so each of the recorded texts is right.
         let libraries = ["pycute", "tensor_layouts", "cutegen", "cute"];
         let texts: Vec<&str> = libraries.iter().filter_map(|l| case[*l].as_str()).collect();
         if !texts.contains(&found) {
@@ -89,6 +90,7 @@ fn check_operator(case: &Value) -> CheckedCase {
         }
         return Ok(CaseAgreement::Same);
     }
+    // The record says that no layout exists; only a refusal that proves it is right.
     let Some(truth) = case["truth_layout"].as_str() else {
         expect_witness(&request)?;
         return Ok(CaseAgreement::UpstreamWrong);
@@ -115,8 +117,8 @@ pub(crate) fn check_operators(data: &Value, tally: &mut CaseTally) -> Result<(),
     Ok(())
 }
 
-/// Offsets of elements of a text by the definition: the swizzle acts on the address, in bytes if a pointer says how
-/// many bits an element has.
+/// Offsets of elements of a text by the definition: the swizzle acts on the address, in bytes if a pointer has the
+/// width of an element.
 fn defined_offsets(written: &str, case: &Value) -> Result<Option<Vec<i64>>, CaseMismatch> {
     let layout = format!("{}:{}", text_field(case, "shape")?, text_field(case, "stride")?);
     let Some(modes) = parse_modes(&layout) else { return Ok(None) };
@@ -134,9 +136,11 @@ fn defined_offsets(written: &str, case: &Value) -> Result<Option<Vec<i64>>, Case
     let pointer = written[at..].split_once("ptr[").and_then(|(_, rest)| rest.split_once("b]"));
     let base = match pointer.and_then(|(bits, _)| bits.parse::<i64>().ok()) {
         // Bits of an address in elements: 8 bits are a byte, and addresses of bytes are swizzled.
+        // The logarithm of the width: an element of 16 bits is one bit of address above a byte.
         Some(width) => base + 3 - i64::from(width.ilog2()),
         None => base,
     };
+    // The offset between swizzle and layout is added before the swizzle, so it changes which bits are exchanged.
     let start = written.split(" o ").nth(1).and_then(tuple_leaves).map_or(0, |l| l[0]);
     for p in &mut plain {
         let (x, mask) = (*p + start, (1 << bits) - 1);
@@ -150,7 +154,7 @@ fn defined_offsets(written: &str, case: &Value) -> Result<Option<Vec<i64>>, Case
     Ok(Some(plain))
 }
 
-/// A text is printed as it is read; one that is a layout has the recorded offsets, and another says that it is none.
+/// A text is printed as it is read. A layout has the recorded offsets; any other text is refused.
 fn check_print_form(case: &Value) -> CheckedCase {
     let written = text_field(case, "text")?;
     let request = json!({"op": "parse", "layout": written, "notation": "cute"});
@@ -218,6 +222,8 @@ fn check_atom(case: &Value) -> CheckedCase {
     for (k, part) in parts.iter().enumerate() {
         let lower = part.to_lowercase();
         let (want, own) = (text_field(case, &lower)?, text_field(atom, &lower)?);
+        // Where the header nests shape and stride differently, the text has no single reading, and only the numbers
+        // are compared.
         if want != own && (is_congruent(want) || flat_leaves(want) != flat_leaves(own)) {
             return Err(mismatch_between(format!("{part} is {want}"), own));
         }

@@ -35,6 +35,7 @@ impl SuiteFolder {
         if !path.is_dir() {
             return Err(FolderError(format!("{} is no folder", path.display())));
         }
+        // A wrong path would otherwise be reported as a run in which nothing failed.
         if folder.suites().is_empty() {
             let names: Vec<String> = SUITES.iter().map(|s| format!("{}.json", s.name)).collect();
             let (shown, names) = (path.display(), names.join(", "));
@@ -68,6 +69,7 @@ impl SuiteFolder {
 
     /// Files of JSON here that no suite reads.
     pub fn unread_files(&self) -> Vec<String> {
+        // A folder that became unreadable has no files to name; reading the suites reports the error.
         let entries = std::fs::read_dir(&self.path).into_iter().flatten().flatten();
         let names = entries.filter_map(|e| e.file_name().into_string().ok());
         let mut unread: Vec<String> = names

@@ -198,6 +198,7 @@ impl CaseSuite {
         };
         let mut tally = CaseTally(outcome);
         if let Err(mismatch) = (self.check)(data, &mut tally) {
+            // A file of another form is a failure and not an empty suite.
             tally.count_case("the file", Err(mismatch));
         }
         tally.0
@@ -213,6 +214,7 @@ impl CaseTally {
         match checked {
             Ok(CaseAgreement::LeftOut(kind)) => {
                 *outcome.left_out.entry(kind).or_default() += 1;
+                // Not counted among the cases, so that `passed` of `cases` speaks of what was asked.
                 return;
             }
             Ok(CaseAgreement::UpstreamWrong) => {

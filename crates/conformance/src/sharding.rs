@@ -66,6 +66,7 @@ fn holders_by_slices(
             return Err(mismatch_between("a range for every dimension", format!("{ranges:?}")));
         }
         let shard: Vec<i64> = ranges.iter().map(|r| r[1] - r[0]).collect();
+        // JAX divides evenly, so every device has the same shape; a record that says otherwise is broken.
         check_same("the shape of a shard", &ints_field(case, "shard_shape")?, &shard)?;
         for i in 0..shard.iter().product() {
             let inside = unflatten_index(&shard, i);
@@ -122,6 +123,7 @@ fn check_sharding(case: &Value) -> CheckedCase {
     let hlo = text_field(case, "hlo_sharding")?;
     let convert = json!({"op": "convert", "layout": numbered, "shape": shape, "to": "hlo"});
     check_same("the HLO text", &json!(hlo), &expect_answer(&convert)?["text"])?;
+    // Replication is over all devices and names none, so the text has no devices to compare.
     if hlo != "{replicated}" {
         let found = apply_layout(&json!(hlo), &shape, &coords)?;
         let number = |p: &NamedPlace| p.get("pid").copied().unwrap_or(0);

@@ -32,6 +32,8 @@ fn copied_pairs(nests: &[Value], names: [&str; 5]) -> Result<Vec<(i64, i64)>, Ca
         let (from, to) = (ints_field(nest, from)?, ints_field(nest, to)?);
         let mut pairs = vec![(int_field(nest, first)?, int_field(nest, second)?)];
         for ((n, s), d) in ints_field(nest, sizes)?.into_iter().zip(from).zip(to) {
+            // Every pair is listed: two nests may cut the same copies in different ways, and only the pairs are the
+            // same.
             let steps = |(a, b): (i64, i64)| (0..n).map(move |i| (a + i * s, b + i * d));
             pairs = pairs.into_iter().flat_map(steps).collect();
         }
@@ -46,14 +48,15 @@ const ANSWERED: [&str; 5] = ["size_", "stride_src_", "stride_dst_", "offset_src_
 const NESTS: [&str; 5] =
     ["ranges", "host_strides", "device_strides", "host_offset", "device_offset"];
 
-/// Where a host without gaps lies on the device, straight from the definition: the `stride_map` says which host address
-/// a device coordinate has, and along a dimension of -1 only the first coordinate has one. What is past the host, and
+/// The device address of every element of a host without gaps, straight from the definition: the `stride_map` gives the
+/// host address of a device coordinate, and along a dimension of -1 only the first coordinate has one. What is past the host, and
 /// what runs over the end of its dimension into the next, is padding.
 fn defined_pairs(case: &Value, sizes: &[i64], first: i64) -> Option<Vec<(i64, i64)>> {
     let (device, map) =
         (ints_field(case, "device_size").ok()?, ints_field(case, "stride_map").ok()?);
     let elements: i64 = sizes.iter().product();
     let positions: i64 = device.iter().product();
+    // The definition visits every position of the device; larger cases are compared by their loops alone.
     if !(0..=1 << 20).contains(&positions) || map.len() != device.len() {
         return None;
     }
@@ -122,7 +125,7 @@ fn check_layout(case: &Value) -> CheckedCase {
         "SpyreTensorLayout(device_size={:?}, stride_map ={:?}, device_dtype=DataFormats.{})",
         ints_field(case, "device_size")?,
         ints_field(case, "stride_map")?,
-        // Another format than that of the dtype is said by the record.
+        // The record names a format that is not the one of the dtype.
         format.or(usual["device_dtype"].as_str()).unwrap_or("?")
     );
     let mut request = json!({"op": "parse", "layout": printed});
@@ -167,6 +170,7 @@ pub(crate) fn check_transfers(case: &Value, size: &str, stride: &str) -> Result<
     };
     let first = optional_field(case, "offset").and_then(Value::as_i64).unwrap_or(0);
     let mut addresses = element_addresses(&sizes, &strides, first);
+    // Only then is the host address of an element its index, which the definition needs.
     if strides == row_major {
         // The way back reads each element once, from one of its places.
         request["direction"] = json!("d2h");
@@ -212,8 +216,8 @@ fn element_addresses(sizes: &[i64], strides: &[i64], first: i64) -> Vec<i64> {
     (0..sizes.iter().product()).map(address).collect()
 }
 
-/// A view that other implementations move wrongly: each of its elements lies where the same element of a tensor
-/// without gaps does.
+/// A view that other implementations move wrongly: each of its elements has the place of the same element of a tensor
+/// without gaps.
 fn check_view(case: &Value) -> CheckedCase {
     let mut case = case.clone();
     case["dtype"] = json!("float16");
@@ -271,6 +275,7 @@ fn check_descriptor(case: &Value) -> CheckedCase {
         request["offset"] = offset.clone();
         let found = expect_answer(&request)?;
         let (made, want) = (&found["dci"], &case[direction]);
+        // The names of fields are those of torch-spyre's descriptor.
         for field in ["isHostToSen_", "input_shape_", "output_shape_"] {
             check_same(&format!("{direction} {field}"), &want[field], &made[field])?;
         }
@@ -300,7 +305,7 @@ pub(crate) fn check_descriptors(data: &Value, tally: &mut CaseTally) -> Result<(
 }
 
 fn check_restickified(case: &Value) -> CheckedCase {
-    let turn = |device: &str, map: &str, to: &str| {
+    let restickify = |device: &str, map: &str, to: &str| {
         let fields = [
             ("size", "size"),
             ("stride", "stride"),
@@ -311,10 +316,11 @@ fn check_restickified(case: &Value) -> CheckedCase {
         ];
         expect_answer(&request_with_fields(case, "restickify_layout", &fields))
     };
-    let there = turn("in_device_size", "in_stride_map", "to_stick")?;
+    let there = restickify("in_device_size", "in_stride_map", "to_stick")?;
     check_same("device_size", &case["out_device_size"], &there["device_size"])?;
     check_same("stride_map", &case["out_stride_map"], &there["stride_map"])?;
-    let back = turn("out_device_size", "out_stride_map", "from_stick")?;
+    // Restickifying back must give the first layout, which no record is needed for.
+    let back = restickify("out_device_size", "out_stride_map", "from_stick")?;
     check_same("device_size of the way back", &case["in_device_size"], &back["device_size"])?;
     check_same("stride_map of the way back", &case["in_stride_map"], &back["stride_map"])?;
     Ok(CaseAgreement::Same)

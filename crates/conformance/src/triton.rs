@@ -101,6 +101,7 @@ fn simulate_conflicts(case: &Value) -> Result<i64, CaseMismatch> {
         ));
     };
     let (lanes, count) = (registers.dim_size("lane"), registers.dim_size("register"));
+    // Shared memory serves 128 bytes, 1024 bits, at a time, so wide accesses of a warp take several passes.
     let per_pass = (1024 / vector_bits.max(1)).min(lanes).max(1);
     let address = |register: i64, lane: i64| {
         let at = |dim: &str| match dim {
@@ -119,6 +120,7 @@ fn simulate_conflicts(case: &Value) -> Result<i64, CaseMismatch> {
             for lane in first..first + per_pass {
                 let start = address(register, lane);
                 for bit in (start..start + vector_bits.max(1)).step_by(step(bits.min(8))) {
+                    // 32 banks of 32 bits, as on NVIDIA GPUs since compute capability 5.
                     let bank = usize::try_from(bit / 32 % 32).unwrap_or(0);
                     rows[bank].insert(bit / 1024);
                 }
@@ -147,6 +149,7 @@ fn check_optimal_swizzle(case: &Value) -> CheckedCase {
     let found = expect_answer(&request)?;
     let (own, recorded) =
         (ints_field(&found, "conflicts")?, ints_field(case, "conflicts_store_load")?);
+    // Fewer conflicts than recorded are no mistake: several swizzles are optimal, and ours may be better.
     if own.len() != recorded.len() || own.iter().zip(&recorded).any(|(own, r)| own > r) {
         return Err(mismatch_between(
             format!("at most {recorded:?} conflicts"),

@@ -1,7 +1,8 @@
-//! What the accesses of a kernel touch: sectors of global memory, banks of shared memory.
+//! Counts of what the accesses of a kernel touch: sectors of global memory, banks of shared memory.
 //!
-//! The first block is run by the interpreter without data. Accesses that the lanes of a warp make at once are one
-//! access of the hardware: it touches sectors of 32 bytes, or needs a pass for every word that a bank is asked for.
+//! The interpreter runs the first block without data. Accesses that the lanes of a warp make at once are one access
+//! of the hardware. It touches sectors of 32 bytes of global memory; of shared memory it needs a pass for every word
+//! of the bank with the most words (CUDA C++ Programming Guide, "Device Memory Accesses").
 
 use crate::description::{AddressSpace, BlockProgram};
 use crate::interpret::{self, InterpretedMemory, ThreadAccess};
@@ -13,7 +14,7 @@ use std::ops::Range;
 /// All accesses of one kind in a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessTotals {
-    /// The memory.
+    /// The memory that is accessed.
     pub space: AddressSpace,
     /// Whether it is written.
     pub store: bool,
@@ -23,11 +24,11 @@ pub struct AccessTotals {
     pub count: usize,
     /// Sectors of 32 bytes that they touch, or passes over the banks of shared memory.
     pub found: usize,
-    /// The fewest that would do for as many bytes.
+    /// The fewest that can transfer as many bytes.
     pub least: usize,
 }
 
-/// What one block does.
+/// The accesses of one block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockAccesses {
     /// By memory, direction and width.
@@ -43,6 +44,7 @@ pub fn analyze_first_block(
     part: &BlockProgram,
     readable: Range<i64>,
 ) -> Result<BlockAccesses, String> {
+    // One block is enough: the others do the same at other addresses, and tiles at the edge of a tensor are few.
     let mut memory = InterpretedMemory {
         src: &[],
         dst: &mut [],
@@ -80,6 +82,7 @@ pub fn analyze_first_block(
 fn count_sectors(lanes: &[i64], bytes: i64) -> (usize, usize) {
     let touched: BTreeSet<i64> =
         lanes.iter().flat_map(|at| at.div_euclid(32)..=(at + bytes - 1).div_euclid(32)).collect();
+    // Lanes that read the same bytes are served by one transfer.
     let distinct: BTreeSet<i64> = lanes.iter().copied().collect();
     let least = distinct.len() * usize::try_from(bytes).unwrap_or(1);
     (touched.len(), least.div_ceil(32))
@@ -139,7 +142,8 @@ impl BlockAccesses {
             .collect();
         if !filled.is_empty() {
             text.push_str("shared memory, a line of 32 banks each, and the thread that fills each 16 bytes:\n");
-            // A skewed tile at the edge of the tensor leaves its first rows out.
+            // A skewed tile at the edge of the tensor has no first rows, so the drawing begins at the first line that is
+            // filled.
             let first = filled.keys().next().map_or(0, |at| at / 128);
             for line in first..first + 12 {
                 let cells: Vec<String> = (0..8)
@@ -155,12 +159,12 @@ impl BlockAccesses {
     }
 }
 
-/// Sixteen bytes for each mark.
+/// A bar with one mark for 16 bytes, at most 64 marks.
 fn draw_byte_bar(bytes: i64) -> String {
     "#".repeat(usize::try_from((bytes + 15) / 16).unwrap_or(1).min(64))
 }
 
-/// Lanes whose bytes follow one another: their numbers, the first byte, the number of bytes.
+/// Runs of lanes whose bytes follow one another: the numbers of the lanes, the first byte, the number of bytes.
 fn adjacent_lane_runs(warp: &[ThreadAccess]) -> Vec<(String, i64, i64)> {
     let mut all: Vec<(u32, u32, i64, i64)> = Vec::new();
     for a in warp {

@@ -1,9 +1,9 @@
-//! Which kernel, and which tile: by an estimate of the time from what the accesses touch.
+//! The choice of a kernel and of its tile, by an estimate of the time from what the accesses touch.
 //!
 //! Memory is read and written in sectors of 32 bytes, and long runs are faster than short ones. The estimate of a
-//! candidate is the bytes of the sectors that it touches on each side, each weighed by the length of the runs,
-//! over the bandwidth of a copy; a tile pays for its passes through shared memory. The constants are one table
-//! ([`KernelCosts`]), fitted to measurements.
+//! candidate is the bytes of the sectors that it touches on each side, weighted by the length of the runs, over the
+//! bandwidth of a copy; a tile pays for its passes through shared memory as well. The constants are one table
+//! ([`KernelCosts`]), fitted to measurements by `bench/gpu_kernels.py`.
 
 use crate::description::{BlockProgram, TensorSide};
 use crate::digits::ByteNest;
@@ -15,33 +15,33 @@ use crate::tile::{SharedTile, TileOrder, TileRows};
 use crate::tile_part;
 use std::ops::Range;
 
-/// What the estimate of a kernel is made of.
+/// The constants of the estimate of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KernelCosts {
     /// A run of n bytes costs as much as n plus this many bytes, when it is read.
     pub read_run: f64,
     /// The same of a run that is written.
     pub write_run: f64,
-    /// What a byte of a line of 128 bytes costs that a run touches and does not need, where the block that needs it runs
-    /// at about the same time; of what a byte costs that is needed.
+    /// The cost of a byte that shares a line of 128 bytes with a run and does not belong to it, as a part of the cost of
+    /// a byte of the run; for lines whose other bytes are needed by a block that runs at about the same time.
     pub rest_near: f64,
-    /// The same where the line has left the cache when it is needed again.
+    /// The same for lines that have left the cache when their other bytes are needed.
     pub rest_far: f64,
     /// A sector that is written in two parts costs this many bytes more than one that is written whole.
     pub part_sector: f64,
     /// Time of a kernel without shared memory, for rows that stay rows: a factor.
     pub rows: f64,
-    /// Time of squares that turn in registers: a factor.
+    /// Time of squares that are transposed in registers: a factor.
     pub squares: f64,
     /// Time of tiles through shared memory: a factor.
     pub tiles: f64,
-    /// What more a tile costs for each doubling of its shared memory beyond [`KernelCosts::large_bytes`].
+    /// The part that a tile costs more for each doubling of its shared memory beyond [`KernelCosts::large_bytes`].
     pub large: f64,
-    /// Shared memory of a tile up to which it costs no more.
+    /// Bytes of shared memory up to which a tile costs no more.
     pub large_bytes: f64,
-    /// What reading a row twice costs the second time, as it comes from a cache.
+    /// The cost of a second read of a row, which a cache answers, as a part of that of the first.
     pub again: f64,
-    /// Bytes of a tile for which the work around it takes as long as its bytes.
+    /// Bytes of a tile whose overhead takes as long as the move of its bytes.
     pub small_bytes: f64,
     /// The part of the multiprocessors that has nothing to do while the last blocks run.
     pub last_wave: f64,
@@ -50,7 +50,7 @@ pub struct KernelCosts {
     pub shared_bytes: f64,
     /// Instructions that a thread issues for each element that it gathers from shared memory.
     pub gather: f64,
-    /// Bytes that have to be on the way in a thread before the memory is busy.
+    /// Bytes that a thread has to have in flight before the memory is busy.
     pub flight: f64,
 }
 
@@ -60,23 +60,25 @@ pub(crate) struct KernelChoice {
     pub(crate) part: BlockProgram,
     /// The estimated time in seconds.
     pub(crate) seconds: f64,
-    /// The kind in a word.
+    /// The kind of kernel, in a word.
     pub(crate) kind: &'static str,
 }
 
-/// Runs of a tile, in bytes, that are tried on each side.
+/// Runs of a tile, in bytes, that are tried on each side: from two sectors to four lines.
 const TILE_RUN_BYTES: [i64; 4] = [64, 128, 256, 512];
 /// Bytes of a tile that are tried.
 const TILE_SIZE_BYTES: [i64; 2] = [8 << 10, 16 << 10];
-/// Units on the way in a thread that are measured beside those that are chosen.
+/// Units in flight in a thread that measurements try beside the number that is chosen.
 const UNITS_IN_FLIGHT: [u32; 4] = [1, 4, 8, 16];
-/// Blocks that run together on a multiprocessor, of 256 threads.
+/// Blocks of 256 threads that run together on a multiprocessor, which has 2048 threads on sm_80 and sm_90.
 const RESIDENT_BLOCKS: f64 = 8.0;
-/// What rows of a destination that begin anywhere are made to begin at multiples of.
+/// Multiples at which the rows of a skewed tile begin: none, a vector, or a sector.
 const SKEW_BYTES: [Option<i64>; 3] = [None, Some(16), Some(32)];
 
 /// The kernel with the least estimated time for a nest.
 pub(crate) fn choose_kernel(nest: &ByteNest, readable: &Range<i64>, gpu: &Gpu) -> KernelChoice {
+    // Rows fit every nest, so they are the choice that others have to beat. Squares come before tiles because they need
+    // no shared memory, and of equal estimates the earlier one stays.
     let wide = nest.widen_units();
     let mut best = choose_row_copy(&wide, gpu);
     if let Some(pair) = squares::transposable_digits(&wide) {
@@ -116,6 +118,7 @@ pub(crate) fn pick_candidate(
     match (pick % (rows + usize::from(squares.is_some()) + tiles.len()), squares) {
         (0, _) => choose_row_copy(&wide, gpu),
         (k, _) if k < rows => {
+            // The estimate is that of the chosen number of units; a measurement does not use it.
             let part = rows::describe_unit_copies(&wide, UNITS_IN_FLIGHT[k - 1], None);
             KernelChoice { part, ..choose_row_copy(&wide, gpu) }
         }
@@ -141,7 +144,7 @@ pub(crate) fn pick_candidate(
     }
 }
 
-/// Every tile that is tried.
+/// Every tile that is considered.
 fn list_tiles(wide: &ByteNest, gpu: &Gpu) -> Vec<SharedTile> {
     let mut all: Vec<SharedTile> = Vec::new();
     if !is_tileable(wide) {
@@ -160,6 +163,7 @@ fn list_tiles(wide: &ByteNest, gpu: &Gpu) -> Vec<SharedTile> {
                 let mut orders: Vec<Vec<usize>> = Vec::new();
                 for order in [TileOrder::Destination, TileOrder::Either] {
                     let tile = SharedTile { order, ..tile.clone() };
+                    // An order matters only where it differs, and the estimate of every tile takes time.
                     let cut = tile.cut_digits(wide);
                     if !orders.contains(&cut) {
                         orders.push(cut);
@@ -174,7 +178,7 @@ fn list_tiles(wide: &ByteNest, gpu: &Gpu) -> Vec<SharedTile> {
     all
 }
 
-/// Elements that lie whole on both sides: without that a tile has nothing to gather.
+/// Whether elements are aligned on both sides; a tile gathers and stores whole elements.
 fn is_tileable(wide: &ByteNest) -> bool {
     let whole = |side: TensorSide, width: u32| wide.address_alignment(side, &[]) >= width.min(16);
     whole(TensorSide::Src, wide.unit.src)
@@ -188,7 +192,8 @@ fn choose_best_tile(wide: &ByteNest, gpu: &Gpu) -> Option<(SharedTile, f64)> {
         .map(|tile| (estimate_tile_seconds(wide, &tile, None, gpu), tile))
         .collect();
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // Conflicts are slow to count, and only ever add to the time.
+    // Conflicts are slow to count, and can only add to the time. So tiles are taken by rising estimates without
+    // conflicts, and the search ends when that lower bound reaches the best time found.
     let mut best: Option<(SharedTile, f64)> = None;
     for (least, tile) in all {
         if best.as_ref().is_some_and(|(_, seconds)| *seconds <= least) {
@@ -204,19 +209,19 @@ fn choose_best_tile(wide: &ByteNest, gpu: &Gpu) -> Option<(SharedTile, f64)> {
     best
 }
 
-/// How the rows of one side of a kernel lie in memory.
+/// The runs of adjacent bytes that one side of a kernel accesses.
 struct RowRuns {
     /// Bytes of a run.
     bytes: f64,
     /// Whether runs begin where lines of memory begin.
     aligned: bool,
-    /// Whether the rest of a line is needed by a block that runs at about the same time.
+    /// Whether a block that runs at about the same time needs the rest of a line.
     near: bool,
     /// Sectors of a run that are written in parts.
     parts: f64,
 }
 
-/// What a side costs in bytes.
+/// The cost of a side, in bytes.
 fn estimate_side_bytes(total: f64, runs: &RowRuns, side: TensorSide, costs: &KernelCosts) -> f64 {
     let per_run = match side {
         TensorSide::Src => costs.read_run,
@@ -224,6 +229,8 @@ fn estimate_side_bytes(total: f64, runs: &RowRuns, side: TensorSide, costs: &Ker
     };
     let lines = if runs.aligned { (runs.bytes / 128.0).ceil() } else { runs.bytes / 128.0 + 1.0 };
     let rest = if runs.near { costs.rest_near } else { costs.rest_far };
+    // Reads bring whole lines, of which the rest may be wasted. Writes to parts of a sector make the memory read the
+    // sector first.
     let more = match side {
         TensorSide::Src => rest * (lines * 128.0 - runs.bytes),
         TensorSide::Dst => costs.part_sector * runs.parts,
@@ -231,7 +238,7 @@ fn estimate_side_bytes(total: f64, runs: &RowRuns, side: TensorSide, costs: &Ker
     total / runs.bytes * (runs.bytes + per_run + more)
 }
 
-/// The bytes that the digits of one side run through without a gap, seen by threads that follow the destination.
+/// The adjacent bytes of a run on one side, for threads that follow the destination.
 fn adjacent_run_bytes(all: &ByteNest, side: TensorSide) -> f64 {
     let chain = all.adjacent_chain(side);
     let width = match side {
@@ -240,7 +247,7 @@ fn adjacent_run_bytes(all: &ByteNest, side: TensorSide) -> f64 {
     };
     let mut run = f64::from(width);
     for (k, i) in chain.iter().enumerate() {
-        // The source's run counts as far as it is the destination's too.
+        // Threads follow the destination, so a run of the source lasts as long as it is also one of the destination.
         if side == TensorSide::Src && all.digits.get(k).is_none_or(|d| *d != all.digits[*i]) {
             break;
         }
@@ -253,6 +260,7 @@ fn choose_row_copy(wide: &ByteNest, gpu: &Gpu) -> KernelChoice {
     let costs = &gpu.costs;
     let widest = wide.unit.src.max(wide.unit.dst);
     let flight: u32 = match widest {
+        // Few wide units or many narrow ones keep about as many bytes in flight.
         8.. => 2,
         _ => 8,
     };
@@ -262,7 +270,7 @@ fn choose_row_copy(wide: &ByteNest, gpu: &Gpu) -> KernelChoice {
         let (bytes, aligned) =
             (adjacent_run_bytes(wide, side), wide.address_alignment(side, &[]) >= 16);
         let parts = if aligned && bytes % 32.0 == 0.0 { 0.0 } else { 0.5 };
-        // Threads that follow the destination read what lies apart in the source at other times.
+        // Threads follow the destination, so blocks that run at the same time read far parts of the source.
         estimate_side_bytes(
             total,
             &RowRuns { bytes, aligned, near: side == TensorSide::Dst, parts },
@@ -271,7 +279,7 @@ fn choose_row_copy(wide: &ByteNest, gpu: &Gpu) -> KernelChoice {
         )
     };
     let (read, write) = (side(TensorSide::Src, src), side(TensorSide::Dst, dst));
-    // Narrow accesses do not keep enough bytes on the way.
+    // Narrow accesses do not keep enough bytes in flight to use the bandwidth.
     let narrow = (costs.flight / f64::from(widest * flight)).max(1.0);
     let seconds = (read + write) / gpu.bandwidth * costs.rows * narrow;
     KernelChoice { part: rows::describe_unit_copies(wide, flight, None), seconds, kind: "rows" }
@@ -287,6 +295,8 @@ fn estimate_squares_seconds(wide: &ByteNest, (a, b): (usize, usize), gpu: &Gpu) 
         let tiles = (range + tile - 1) / tile;
         range as f64 / tiles as f64 * width
     };
+    // Blocks at the edge are launched whole. Threads without work cost less than others, which the square root below
+    // stands for; the exponents here and for tiles have no measurement of their own.
     let waste = |range: i64, tile: i64| ((range + tile - 1) / tile * tile) as f64 / range as f64;
     let runs = |bytes| RowRuns { bytes, aligned: true, near: true, parts: 0.0 };
     let read = estimate_side_bytes(bytes, &runs(run(ra, tile_a)), TensorSide::Src, costs);
@@ -303,7 +313,7 @@ fn estimate_tile_seconds(
     let costs = &gpu.costs;
     let elements = wide.unit_count() as f64;
     let (src, dst) = (f64::from(wide.unit.src), f64::from(wide.unit.dst));
-    // What stands still in the source is read once for each tile.
+    // Digits of source stride 0 are read once for each tile and stored many times.
     let still: f64 = (0..tile.steps.len())
         .filter(|i| wide.digits[*i].src == 0)
         .map(|i| tile.steps[i] as f64)
@@ -311,7 +321,7 @@ fn estimate_tile_seconds(
     let (runs_in, runs_out) = measure_tile_runs(wide, tile, gpu);
     let read = estimate_side_bytes(elements * src / still, &runs_in, TensorSide::Src, costs);
     let write = estimate_side_bytes(elements * dst, &runs_out, TensorSide::Dst, costs);
-    // Rows in front of a skewed tile are read by two tiles.
+    // The rows in front of a skewed tile are read by the tile before it as well.
     let lead =
         tile.skew.map_or(1.0, |s| tile.loaded_span(s.digit) as f64 / tile.steps[s.digit] as f64);
     let read = read * (1.0 + costs.again * (lead - 1.0));
@@ -321,28 +331,36 @@ fn estimate_tile_seconds(
         .map(|i| (tile.tiles_along(wide, i) * tile.steps[i]) as f64 / wide.digits[i].range as f64)
         .product();
     let conflicts = conflicts.unwrap_or(swizzle::BankConflicts { store: 1.0, load: 1.0 });
+    // Shared memory is filled in vectors, but read element by element, and never in less than a word of 4 bytes.
     let store = elements * src / still * lead / costs.shared_bytes * conflicts.store;
     let load = elements * src.max(4.0) / costs.shared_bytes * conflicts.load;
     let issue = elements * costs.gather / 128.0;
     let clocks = (store + load + issue) / f64::from(gpu.sms) * waste.sqrt();
     let shared = clocks / gpu.clock;
-    // Small blocks keep little on the way, and of large ones few run together.
+    // Small blocks keep few bytes in flight, and of large ones few run together.
     let bytes = tile.steps.iter().product::<i64>() as f64 * src / still;
     let small = 1.0 + (costs.small_bytes / bytes).powi(2);
+    // By the logarithm: half as many resident blocks hide half as much of the latency.
     let doublings = (tile.shared_bytes(wide) as f64 / costs.large_bytes).log2().max(0.0);
-    // Wide elements are gathered by few instructions, for which small tiles are enough.
+    // Wide elements are gathered by few instructions, so small tiles are enough for them. Measured on an H200 (18
+    // November 2026): float32 to float16 sticks went from 0.958 to 0.996 of a copy, float64 transposes from 0.959 to
+    // 0.968.
     let large = 1.0 + costs.large * (src / 2.0).clamp(1.0, 4.0) * doublings;
     let blocks: f64 = (0..tile.steps.len()).map(|i| tile.tiles_along(wide, i) as f64).product();
     let waves = blocks * wide.table.len() as f64 / (f64::from(gpu.sms) * RESIDENT_BLOCKS);
+    // The last blocks leave a part of the multiprocessors idle, which few waves of blocks do not make up for.
     let last = 1.0 + costs.last_wave / waves.max(1.0);
+    // Memory and shared memory work at the same time, so that the longer one counts; a tenth of the shorter one is
+    // added for blocks that wait (not recorded).
     (memory.max(shared) + 0.1 * memory.min(shared)) * waste.powf(0.25) * small * large * last
 }
 
-/// How the rows of a tile lie in memory.
+/// The runs that the rows of a tile make in memory.
 fn measure_tile_runs(wide: &ByteNest, tile: &SharedTile, gpu: &Gpu) -> (RowRuns, RowRuns) {
     let runs = |rows: &TileRows, side: TensorSide| {
         let bytes = (rows.length * rows.width) as f64;
-        // Blocks from this one to the one that goes on where its rows end.
+        // Blocks from this one to the block that continues its rows. Where they run together, the lines at the ends of
+        // rows are still in the cache.
         let mut between = 1.0;
         for i in tile.cut_digits(wide) {
             if rows.chain.last() == Some(&i) {
@@ -354,9 +372,11 @@ fn measure_tile_runs(wide: &ByteNest, tile: &SharedTile, gpu: &Gpu) -> (RowRuns,
         let whole = rows.aligned && bytes % 32.0 == 0.0;
         let parts = match tile.skew.filter(|_| side == TensorSide::Dst) {
             None if whole => 0.0,
+            // Both ends of a row are parts of sectors.
             None => 2.0,
             Some(skew) => {
-                // The ends of the tensor's own rows, and of vectors that are half a sector.
+                // Only the ends of the rows of the tensor are parts of sectors, and half of the rows where they begin at
+                // vectors, which are half a sector.
                 let row = wide.digits[skew.digit].range * skew.inner * rows.width;
                 2.0 * bytes / row as f64 + if skew.bytes < 32 { 0.5 } else { 0.0 }
             }

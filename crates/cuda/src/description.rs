@@ -1,8 +1,8 @@
-//! What one thread of a kernel does, as data.
+//! The work of one thread of a kernel, as data.
 //!
 //! A [`BlockProgram`] is the work of a range of blocks: statements over integer expressions, registers of 16
-//! bytes, and three memories. The printer writes it as CUDA C++ and the interpreter runs it, so what
-//! is checked on a machine without a GPU is what a GPU runs.
+//! bytes, and three memories. The printer writes it as CUDA C++ and the interpreter runs it, so that what is checked on a
+//! machine without a GPU is what a GPU runs.
 
 use std::ops::{Add, BitXor, Div, Mul, Rem, Sub};
 use zellige_float::Format;
@@ -14,9 +14,9 @@ pub enum KernelExpr {
     Int(i64),
     /// A variable.
     Var(KernelVar),
-    /// The number of the block among those of the part, at most so much.
+    /// The number of the block among those of the part, with its greatest value.
     Block(i64),
-    /// The number of the thread in its block.
+    /// The number of the thread in its block, with its greatest value.
     Thread(i64),
     /// The remainder of an address by a power of two, 16 or 32.
     Low(TensorSide, u32),
@@ -95,11 +95,12 @@ pub struct VectorRegister {
 /// A statement. Addresses are in bytes from the start of the memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KernelStmt {
-    /// Gives a variable its value.
+    /// Declares a variable with its value.
     Let(KernelVar, KernelExpr),
     /// Repeats, unrolled.
     For(KernelVar, i64, Vec<KernelStmt>),
-    /// Repeats as a loop, for what few threads do: machine code stays short. Its variable picks no register.
+    /// Repeats as a loop, for statements that few threads run: machine code stays short. Its variable may not index
+    /// registers, which need constants.
     Loop(KernelVar, i64, Vec<KernelStmt>),
     /// Branches.
     If(KernelCond, Vec<KernelStmt>, Vec<KernelStmt>),
@@ -131,7 +132,7 @@ pub enum KernelStmt {
     },
     /// A constant.
     Set(VectorRegister, [u8; 16]),
-    /// One element of a register from memory, converted on the way where `convert` says so.
+    /// One element of a register from memory, converted where `convert` is given.
     Put {
         /// The register.
         into: VectorRegister,
@@ -144,7 +145,7 @@ pub enum KernelStmt {
         /// The widths, and the conversion.
         kind: MoveElement,
     },
-    /// One element of a register as in a pattern of 16 bytes that repeats elements of `width` bytes.
+    /// One element of a register from a pattern of 16 bytes that repeats an element of `width` bytes.
     PutFill {
         /// The register.
         into: VectorRegister,
@@ -177,8 +178,8 @@ pub enum KernelStmt {
         /// The conversion.
         kind: MoveElement,
     },
-    /// A square of elements of `width` bytes, rows become columns: `16 / width` registers each.
-    Turn {
+    /// Transposes a square of elements of `width` bytes: `16 / width` registers each.
+    Transpose {
         /// The array that is read.
         from: usize,
         /// The array that is written.
@@ -186,9 +187,9 @@ pub enum KernelStmt {
         /// Bytes of an element.
         width: u32,
     },
-    /// 16 bytes of the source to shared memory, past the registers. They have arrived after the next
-    /// [`KernelStmt::Sync`].
-    Bring {
+    /// Copies 16 bytes of the source to shared memory, without registers where the hardware can. They may be read after
+    /// the next [`KernelStmt::Sync`].
+    CopyAsync {
         /// The address in the source.
         from: KernelExpr,
         /// The address in shared memory.
@@ -212,7 +213,7 @@ pub struct MoveElement {
 /// The work of a range of blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockProgram {
-    /// What it does, in words: printed above the function.
+    /// A description in words, which is printed above the function.
     pub title: Vec<String>,
     /// Blocks.
     pub blocks: u64,
@@ -224,7 +225,7 @@ pub struct BlockProgram {
     pub registers: Vec<(&'static str, u32)>,
     /// Tables of constants.
     pub tables: Vec<Vec<i64>>,
-    /// What every thread does.
+    /// The statements that every thread runs.
     pub body: Vec<KernelStmt>,
     /// Places in the frame of a thread.
     pub slots: usize,
@@ -271,12 +272,13 @@ impl IntegerOp {
             IntegerOp::Mul => corners(i64::saturating_mul),
             IntegerOp::Div => (a / d.max(1), b / c.max(1)),
             IntegerOp::Rem => (0, b.min(d - 1)),
+            // The smallest number of ones that covers both operands.
             IntegerOp::Xor => (0, i64::MAX >> (b.max(d).max(0)).leading_zeros().saturating_sub(1)),
             IntegerOp::Min => (a.min(c), b.min(d)),
         }
     }
 
-    /// What it computes.
+    /// The result for two numbers.
     pub fn evaluate_op(self, a: i64, b: i64) -> i64 {
         match self {
             IntegerOp::Add => a + b,
@@ -295,6 +297,8 @@ fn fold_operation(op: IntegerOp, a: KernelExpr, b: KernelExpr) -> KernelExpr {
     if let (KernelExpr::Int(x), KernelExpr::Int(y)) = (&a, &b) {
         return KernelExpr::Int(op.evaluate_op(*x, *y));
     }
+    // By ranges and not by values alone: a tile number that is less than the count of tiles needs no remainder. The texts
+    // stay short, and the compiler has less to prove.
     let (low, high) = a.value_range();
     match (op, &b) {
         (IntegerOp::Add | IntegerOp::Sub | IntegerOp::Xor, KernelExpr::Int(0)) => return a,
@@ -366,7 +370,7 @@ impl KernelCond {
         KernelCond::All(Vec::new())
     }
 
-    /// `a < b`, or what is known of it.
+    /// `a < b`, or true where the ranges decide it.
     pub fn less_than(a: impl Into<KernelExpr>, b: impl Into<KernelExpr>) -> KernelCond {
         let (a, b) = (a.into(), b.into());
         if a.value_range().1 < b.value_range().0 {
@@ -376,7 +380,7 @@ impl KernelCond {
         }
     }
 
-    /// `a <= b`, or what is known of it.
+    /// `a <= b`, or true where the ranges decide it.
     pub fn at_most(a: impl Into<KernelExpr>, b: impl Into<KernelExpr>) -> KernelCond {
         let (a, b) = (a.into(), b.into());
         if a.value_range().1 <= b.value_range().0 {
@@ -417,6 +421,7 @@ impl VariableFrame {
         name: &str,
         value: KernelExpr,
     ) -> KernelExpr {
+        // Constants and variables are names already; a copy would only lengthen the text.
         if matches!(
             value,
             KernelExpr::Int(_) | KernelExpr::Var(_) | KernelExpr::Thread(_) | KernelExpr::Block(_)

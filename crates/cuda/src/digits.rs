@@ -1,4 +1,4 @@
-//! A nest of a plan in bytes: digits with a stride on each side, and where they begin.
+//! A nest of a plan in bytes: digits with a stride on each side, and a table of the addresses at which they begin.
 
 use crate::description::{MoveElement, TensorSide};
 use crate::gpu::LaunchAlignment;
@@ -11,15 +11,15 @@ pub(crate) struct ByteDigit {
     pub(crate) range: i64,
     pub(crate) src: i64,
     pub(crate) dst: i64,
-    /// What a step counts towards the end of a [`PaddingLimit`]; 0 where it does not.
+    /// The amount that a step adds to the sum which a [`PaddingLimit`] bounds; 0 where it adds nothing.
     pub(crate) weight: i64,
 }
 
-/// Where a box ends in the source: places whose digits times their weights make `end` or more are padding.
+/// The end of the data in a box: positions whose digits times their weights sum up to `end` or more are padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PaddingLimit {
     pub(crate) end: i64,
-    /// What padding has, over and over.
+    /// The bytes of padding, repeated to 16.
     pub(crate) fill: [u8; 16],
 }
 
@@ -35,22 +35,22 @@ impl ByteDigit {
 /// A nest in bytes: for every entry `(a, b)` of the table and every combination of digits, the unit at
 /// `src + a + sum i * src` goes to `dst + b + sum i * dst`.
 ///
-/// Strides of the destination are positive and rise; what continues on both sides is one digit.
+/// Strides of the destination are positive and rise; digits that continue one another on both sides are one digit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ByteNest {
     /// Innermost in the destination first.
     pub(crate) digits: Vec<ByteDigit>,
-    /// Where the digits begin; sums that digits cannot say. Never empty.
+    /// The addresses at which the digits begin: sums that digits cannot express. Never empty.
     pub(crate) table: Vec<(i64, i64)>,
-    /// What is moved at once.
+    /// The unit that is moved at once.
     pub(crate) unit: MoveElement,
-    /// What the two addresses are multiples of.
+    /// The bytes of which the two addresses are multiples.
     pub(crate) align: LaunchAlignment,
-    /// Which of the places are padding, where some are. There is one entry in the table then.
+    /// The end of the data, where some positions are padding. The table has one entry then.
     pub(crate) limit: Option<PaddingLimit>,
 }
 
-/// The bytes of a fill, over and over.
+/// The bytes of a fill, repeated to 16.
 pub(crate) fn repeat_fill(fill: &[u8]) -> [u8; 16] {
     std::array::from_fn(|k| fill.get(k % fill.len().max(1)).copied().unwrap_or(0))
 }
@@ -105,9 +105,11 @@ impl ByteNest {
         all
     }
 
-    /// Positive and rising strides in the destination, and no two digits that are one.
+    /// Makes strides in the destination positive and rising, and fuses digits that continue one another.
     fn normalize_digits(&mut self) {
         self.digits.retain(|d| d.range != 1);
+        // A digit that falls in the destination is counted from its other end, which moves every start: neighbouring
+        // threads then write rising addresses. Digits that a limit counts rise already (`padded`).
         for d in self.digits.iter_mut().filter(|d| d.dst < 0) {
             let (a, b) = (d.src * (d.range - 1), d.dst * (d.range - 1));
             for (from, to) in &mut self.table {
@@ -132,7 +134,7 @@ impl ByteNest {
         self.digits = kept;
     }
 
-    /// The power of two, up to 16, that every address of a side is a multiple of, some digits aside.
+    /// The power of two, up to 16, of which every address of a side is a multiple, without the digits in `aside`.
     pub(crate) fn address_alignment(&self, side: TensorSide, aside: &[usize]) -> u32 {
         let base = match side {
             TensorSide::Src => self.align.src_alignment(),
@@ -141,11 +143,12 @@ impl ByteNest {
         let strides = self.digits.iter().enumerate().filter(|(i, _)| !aside.contains(i));
         let strides = strides.map(|(_, d)| d.side_stride(side));
         let starts = self.table.iter().map(|(a, b)| if side == TensorSide::Src { *a } else { *b });
+        // The lowest bit that is set in any of them is the largest power of two that divides them all.
         let all = strides.chain(starts).fold(i64::from(base), |all, s| all | s);
         1 << all.trailing_zeros().min(4)
     }
 
-    /// The same bytes in the widest units, up to 16 bytes, that lie whole on both sides. A converting
+    /// The same bytes in the widest units, up to 16 bytes, that are adjacent and aligned on both sides. A converting
     /// move keeps its elements.
     pub(crate) fn widen_units(&self) -> ByteNest {
         if self.unit.convert.is_some() {
@@ -153,11 +156,13 @@ impl ByteNest {
         }
         let mut bytes = self.clone();
         let width = i64::from(self.unit.src);
-        // Where padding ends adjacent elements, it is counted in bytes.
+        // Where padding follows in the row of adjacent elements, its limit is counted in bytes as long as units are bytes.
         let counts = self.digits.iter().any(|d| d.src == width && d.dst == width && d.weight > 0);
         if counts {
             bytes.scale_weights(|n| n * width);
         }
+        // Bytes first, and then the widest unit that divides the run and both addresses: whatever an element is, a row of
+        // them is bytes, so that a copy at odd addresses works too.
         bytes.digits.push(ByteDigit { range: width, src: 1, dst: 1, weight: i64::from(counts) });
         bytes.normalize_digits();
         let run = match bytes.digits.first() {
@@ -189,8 +194,8 @@ impl ByteNest {
         }
     }
 
-    /// A number of which the powers of two are the numbers of adjacent steps of a digit that are all data or all padding: they
-    /// divide its range and what comes before padding.
+    /// A number with this property: where a power of two divides it, groups of so many adjacent steps of a digit are all
+    /// data or all padding, because it divides the range and the end of the data.
     pub(crate) fn whole_step_divisor(&self, i: usize) -> i64 {
         let d = self.digits[i];
         match self.limit {
@@ -199,7 +204,7 @@ impl ByteNest {
         }
     }
 
-    /// As [`ByteNest::widen_units`] for a fill: only the destination counts, and what is written repeats itself.
+    /// As [`ByteNest::widen_units`] for a fill: only the destination counts, and what is written repeats its bytes.
     pub(crate) fn widen_fill_units(&self) -> ByteNest {
         let mut wide = self.clone();
         let width = i64::from(self.unit.dst);
@@ -210,7 +215,7 @@ impl ByteNest {
         let run = adjacent.map_or(width, |i| wide.digits[i].range * width);
         let whole = 1u32 << run.trailing_zeros().min(4);
         let aside: Vec<usize> = adjacent.into_iter().collect();
-        // A unit is never less than an element, whose bytes may differ.
+        // A unit is never less than an element: the bytes of an element may differ, so half of it would be another fill.
         let unit = whole.min(wide.address_alignment(TensorSide::Dst, &aside)).max(self.unit.dst);
         let n = i64::from(unit);
         match adjacent {
@@ -222,7 +227,7 @@ impl ByteNest {
         wide
     }
 
-    /// Units that are moved.
+    /// The number of units that are moved.
     pub(crate) fn unit_count(&self) -> i128 {
         let table = self.table.len() as i128;
         self.digits.iter().map(|d| i128::from(d.range)).product::<i128>() * table
@@ -235,6 +240,7 @@ impl ByteNest {
             TensorSide::Dst => self.unit.dst,
         });
         let mut chain = Vec::new();
+        // Each digit whose step is the length of the run so far makes the run longer.
         while let Some(i) = (0..self.digits.len())
             .find(|i| self.digits[*i].side_stride(side) == next && !chain.contains(i))
         {
@@ -245,13 +251,15 @@ impl ByteNest {
     }
 }
 
-/// Takes out of a table what digits can say: entries at equal distances, outermost and innermost.
+/// Factors digits out of a table: entries at equal distances, outermost and innermost.
 fn factor_table(table: &mut Vec<(i64, i64)>) -> Vec<ByteDigit> {
     let mut digits = Vec::new();
     loop {
         let n = table.len();
         let step =
             |from: usize, to: usize| (table[to].0 - table[from].0, table[to].1 - table[from].1);
+        // The shortest period of the table is the longest outermost digit; only where there is none is an innermost one
+        // looked for, because that takes longer to find. Kernels then have fewer constants, or none.
         let outer = (1..n).filter(|p| n.is_multiple_of(*p)).find(|p| {
             let d = step(0, *p);
             (0..n - p).all(|k| step(k, k + p) == d)

@@ -1,4 +1,4 @@
-//! Why a plan does not become a kernel.
+//! The reasons why a plan does not become a kernel.
 
 use zellige_movement::MoveError;
 
@@ -6,13 +6,13 @@ use zellige_movement::MoveError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CudaError {
-    /// What the engine for the CPU refuses as well.
+    /// A move that the engine for the CPU refuses as well.
     #[error(transparent)]
     Move(#[from] MoveError),
-    /// An address that is a multiple of something that is no width of an access.
+    /// An alignment that is no width of an access.
     #[error("an address is known to be a multiple of {0} bytes; accepted are 1, 2, 4, 8 and 16")]
     Alignment(u64),
-    /// A plan without enough order for a kernel with constants.
+    /// A plan with more starts than the text of a kernel has room for.
     #[error(
         "the plan has {entries} starts that no loop describes, and a kernel has at most {limit}"
     )]

@@ -1,9 +1,10 @@
 //! Conversions between number formats as device functions.
 //!
-//! The rules, and the bits, are those of `zellige_float`: floats narrower than 32 bits are widened to
-//! binary32 exactly and rounded from it once; wider sources are rounded to odd on their way to a narrow
-//! float. The functions take and give codes as integers. Arithmetic on floats is used only where it is exact or
-//! rounds to nearest even as the rule does, never on a NaN.
+//! The rules and the resulting bits are those of `zellige_float`: floats narrower than 32 bits are widened to
+//! binary32 exactly and rounded from it once; wider sources are rounded to odd first, because a second rounding of such
+//! a value gives the result of a single one (Boldo and Melquiond, IEEE Transactions on Computers 57, 2008). The functions
+//! take and return codes as integers. Arithmetic on floats is used only where it is exact or rounds to nearest even as
+//! the rule does, and never on a NaN, whose payload the hardware may change.
 
 use crate::description::{BlockProgram, KernelStmt};
 use std::fmt::Write;
@@ -50,6 +51,7 @@ pub(crate) fn conversion_source(pairs: &[(Format, Format)]) -> String {
     text.push_str(
         "\n// Conversions: codes in, codes out; the bits are those of the engine for the CPU.\n",
     );
+    // Only conversions that are used are printed: NVRTC takes longer for a longer text.
     let odd = |a: Format, b: Format| {
         is_small_float(b) && matches!(a, Format::F64 | Format::I64 | Format::I32 | Format::U32)
     };
@@ -127,6 +129,7 @@ fn write_decoder(f: Format) -> String {
   return (bits & 0x7fffffffu) > 0x7f800000u ? bits | 0x400000u : bits;
 "
         .to_string(),
+        // DLFloat16 has no subnormals, and only the variant with `INF` has infinities; the largest code is its NaN.
         Format::DL16 | Format::DL16INF => {
             let infinite = if f == Format::DL16INF {
                 "  if (magnitude >= 0x7dfe && magnitude != 0x7fff) return sign | 0x7f800000u;\n"
@@ -142,6 +145,7 @@ fn write_decoder(f: Format) -> String {
         }
         _ => {
             let (sign_at, fraction, bias, max) = minifloat_shape(f).unwrap_or_default();
+            // Subnormal codes are multiples of the smallest one, so a product with that is exact in binary32.
             let dropped = 23 - fraction;
             let rebias = (127 - bias) << 23;
             let unit = (127 + 1 - bias - fraction) << 23;
@@ -198,6 +202,8 @@ fn write_encoder(f: Format) -> String {
             let (sign_at, fraction, bias, max) = minifloat_shape(f).unwrap_or_default();
             let dropped = 23 - fraction;
             let rebias = (127 - bias) << 23;
+            // Adding a number whose last bit weighs as much as the smallest subnormal rounds to a multiple of that, to nearest
+            // even, as the addition of binary32 does; the fraction bits of the sum are the code.
             let magic = (127 + 24 - bias - fraction) << 23;
             let code = format!(
                 "  const u32 sign = (bits & 0x80000000u) >> {}, magnitude = bits & 0x7fffffffu;\n  \
@@ -251,6 +257,7 @@ fn conversion_body(from: Format, to: Format) -> String {
         Format::F32 => convert_to_f32(from),
         Format::F64 => convert_to_f64(from),
         Format::Bool => match from {
+            // Both zeros are false, so the sign is shifted out; of the format without a negative zero no bit is.
             Format::F64 => "  return x << 1 != 0;\n".into(),
             Format::F32 => "  return (u32)x << 1 != 0;\n".into(),
             Format::F8E5M2FNUZ => "  return x != 0;\n".into(),
@@ -280,6 +287,7 @@ fn write_hub_bits(from: Format) -> String {
 
 fn convert_to_f32(from: Format) -> String {
     match from {
+        // A NaN is converted by its bits: the conversion of the hardware need not keep the payload.
         Format::F64 => "\
   if ((x & 0x7fffffffffffffffull) > 0x7ff0000000000000ull)
     return ((u32)(x >> 32) & 0x80000000u) | 0x7fc00000u | ((u32)(x >> 29) & 0x7fffff);
@@ -309,7 +317,7 @@ fn convert_to_f64(from: Format) -> String {
     )
 }
 
-/// Truncated toward zero and saturated, a NaN is 0; of an integer the low bits.
+/// Floats are truncated toward zero and saturated, and a NaN becomes 0; of an integer the low bits are taken.
 fn convert_to_int(from: Format, to: Format) -> String {
     if !from.is_float() {
         return match from {
@@ -332,6 +340,8 @@ fn convert_to_int(from: Format, to: Format) -> String {
         _ => ("0", "255", "256.0"),
     };
     let suffix = if from == Format::F64 { "" } else { "f" };
+    // Bounds are powers of two, so that they are exact in the float that they are compared with; the comparison is negated
+    // so that a NaN fails it.
     let floor =
         if matches!(to, Format::U32 | Format::U8) { "0.0".to_string() } else { format!("-{past}") };
     let ty = c_integer_type(to);

@@ -1,7 +1,7 @@
-//! Runs a description block by block and thread by thread, for tests and for the analysis of accesses.
+//! An interpreter of descriptions, block by block and thread by thread, for tests and for the analysis of accesses.
 //!
-//! Everything that a GPU would trip over is an error with its witness: an access that is not aligned, a load outside of
-//! what the plan reads, a place that is written twice, a shared byte that is read before it was written.
+//! Everything that would fail on a GPU is an error with its witness: an access that is not aligned, a load outside of
+//! what the plan reads, an address that is written twice, a shared byte that is read before it was written.
 
 use crate::description::{
     AddressSpace, BlockProgram, KernelCond, KernelExpr, KernelStmt, MoveElement, TensorSide,
@@ -23,23 +23,23 @@ pub struct ThreadAccess {
     pub bytes: u32,
     /// The thread.
     pub thread: u32,
-    /// Which of the accesses of a thread: equal for accesses that the lanes of a warp make together.
+    /// The number of the access in its thread: equal for accesses that the lanes of a warp make together.
     pub site: u64,
 }
 
-/// The two tensors and what is known of them.
+/// The two tensors, and how they may be accessed.
 pub struct InterpretedMemory<'a> {
     /// The source.
     pub src: &'a [u8],
     /// The destination.
     pub dst: &'a mut [u8],
-    /// How often each byte of the destination was written.
+    /// The number of writes to each byte of the destination.
     pub written: &'a mut [u8],
     /// The bytes of the source that may be read.
     pub readable: std::ops::Range<i64>,
     /// The last five bits of the two addresses.
     pub low: (i64, i64),
-    /// Accesses are checked and told of, but the tensors are not there: reads give zeros.
+    /// Whether there are no tensors: accesses are checked and reported, and reads give zeros.
     pub dry: bool,
 }
 
@@ -57,7 +57,7 @@ pub fn interpret_program(
     Ok(())
 }
 
-/// Runs one block, and tells of every access.
+/// Runs one block, and reports every access to `tell`.
 ///
 /// # Errors
 /// As [`interpret_program`].
@@ -80,6 +80,8 @@ pub fn interpret_block(
         bytes: vec![0; part.shared as usize],
         written: vec![false; part.shared as usize],
     };
+    // Between two barriers the threads of a block may run in any order, so one after another will do. A read
+    // of what a thread with a higher number writes in the same phase is found, because the byte is not yet marked.
     for phase in part.body.split(|s| *s == KernelStmt::Sync) {
         for thread in &mut threads {
             let mut run =
@@ -108,12 +110,13 @@ struct BlockInterpreter<'a, 'b> {
     memory: &'a mut InterpretedMemory<'b>,
     shared: &'a mut SharedBytes,
     tell: &'a mut dyn FnMut(ThreadAccess),
-    /// The iterations that lead here, as one number.
+    /// The iterations of the loops around, as one number.
     path: u64,
     site: u64,
 }
 
-/// From one access of a statement to its next: far from what other iterations of the statement are named by.
+/// The distance from one access of a statement to its next: a large odd number, so that accesses of different iterations
+/// and statements get different numbers.
 const NEXT_SITE: u64 = 0x5851_f42d_4c95_7f2d;
 
 impl BlockInterpreter<'_, '_> {
@@ -123,6 +126,7 @@ impl BlockInterpreter<'_, '_> {
         body: &[KernelStmt],
     ) -> Result<(), String> {
         for stmt in body {
+            // The address of a statement is the same for all threads, and differs from those of other statements.
             self.site =
                 (std::ptr::from_ref(stmt) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.path;
             self.run_statement(thread, stmt)?;
@@ -134,6 +138,8 @@ impl BlockInterpreter<'_, '_> {
         match stmt {
             KernelStmt::Let(v, value) => {
                 let value = self.evaluate_expr(thread, value)?;
+                // Ranges decide which comparisons are left out of the text, so a value outside of its range is a mistake even
+                // where the result happens to be right.
                 if value < v.low || value > v.high {
                     return Err(format!("{} is {value}, not in {}..={}", v.name, v.low, v.high));
                 }
@@ -202,12 +208,13 @@ impl BlockInterpreter<'_, '_> {
                     put_element(&mut thread.registers[to], i64::from(e), kind, one)?;
                 }
             }
-            KernelStmt::Turn { from, into, width } => {
+            KernelStmt::Transpose { from, into, width } => {
                 let n = (16 / width) as usize;
                 let width = *width as usize;
                 let (a, b) = (self.first_register(*from), self.first_register(*into));
                 for row in 0..n {
                     for k in 0..n {
+                        // Through a copy, because the two arrays are parts of one list of registers.
                         let mut one = [0; 16];
                         one[..width].copy_from_slice(
                             &thread.registers[a + k][row * width..(row + 1) * width],
@@ -217,7 +224,7 @@ impl BlockInterpreter<'_, '_> {
                     }
                 }
             }
-            KernelStmt::Bring { from, to } => {
+            KernelStmt::CopyAsync { from, to } => {
                 let (from, to) =
                     (self.evaluate_expr(thread, from)?, self.evaluate_expr(thread, to)?);
                 let data = self.read_memory(thread, AddressSpace::Src, from, 16)?;
@@ -303,6 +310,7 @@ impl BlockInterpreter<'_, '_> {
     ) -> Result<Vec<u8>, String> {
         self.check_alignment(space, at, bytes)?;
         let (thread, site) = (thread.number, self.site);
+        // Reported before it is refused, so that a drawing shows the access that is wrong.
         (self.tell)(ThreadAccess { space, store: false, at, bytes, thread, site });
         let end = at + i64::from(bytes);
         let data = match space {
@@ -390,11 +398,12 @@ fn convert_element(kind: &MoveElement, data: &[u8]) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// What the lanes of one warp do at once: addresses by lane.
+/// Groups the accesses that the lanes of one warp make together.
 pub(crate) fn group_by_warp(accesses: &[ThreadAccess]) -> Vec<Vec<ThreadAccess>> {
     let mut order: Vec<(u64, u32)> = Vec::new();
     let mut groups: HashMap<(u64, u32), Vec<ThreadAccess>> = HashMap::new();
     for a in accesses {
+        // Lanes that branch apart have different sites, as the hardware serves them one after the other.
         let key = (a.site, a.thread / 32);
         groups.entry(key).or_insert_with(|| {
             order.push(key);

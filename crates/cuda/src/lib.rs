@@ -1,7 +1,7 @@
 //! Moves on a GPU: a plan as a CUDA kernel.
 //!
-//! [`CudaProgram::new`] turns a [`zellige_movement::MovePlan`] into CUDA C++ that compiles by NVRTC without any header, and
-//! the launches that run it.
+//! [`CudaProgram::new`] makes of a [`zellige_movement::MovePlan`] CUDA C++ that NVRTC compiles without any header, and
+//! the launches that run it. `docs/engine.md` says how its kernels are chosen, `docs/gpu.md` how they are used.
 //!
 //! # What it may not do
 //! Need a GPU, a driver or a compiler of CUDA to build or to test.

@@ -2,8 +2,7 @@
 //!
 //! The last stick of a row has its data from one nest and its padding from a fill. Written by different blocks, the sector
 //! between them is written in two parts, which costs the memory a read. So a nest, the nest of its last rows and the
-//! fill behind those become one nest over a box that has the padding too, with a bound that says which of
-//! the box the source has.
+//! fill behind those become one nest over a box that includes the padding, with a bound that separates data and padding.
 
 use zellige_movement::{CopyLoop, CopyNest, FillNest, MovePlan};
 
@@ -12,7 +11,7 @@ use zellige_movement::{CopyLoop, CopyNest, FillNest, MovePlan};
 pub(crate) struct PaddedNest {
     /// The whole box.
     pub(crate) nest: CopyNest,
-    /// What the source has of it; all of it where there is none.
+    /// The part of the box that the source has; all of it where there is none.
     pub(crate) bound: Option<PaddingBound>,
     /// Elements that are read.
     pub(crate) elements: i64,
@@ -24,25 +23,26 @@ impl From<&CopyNest> for PaddedNest {
     }
 }
 
-/// The places of a box where the sum of digits times weights is less than `end`.
+/// The positions of a box at which the sum of digits times weights is less than `end`: the data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PaddingBound {
     /// The weight of each loop of the nest, 0 for those that do not count.
     pub(crate) weights: Vec<i64>,
-    /// The sum of the first place behind.
+    /// The sum at the first position of padding.
     pub(crate) end: i64,
 }
 
 /// The nests of a plan with the padding behind their rows, and the fills that are left.
 ///
-/// **Law**: the boxes of the nests and the fills are the places that the plan writes, each once; the bound divides a box
-/// into what the plan's nests write and what its fills write.
+/// **Law**: the boxes of the nests and the fills are the addresses that the plan writes, each once; the bound divides a
+/// box into what the nests of the plan write and what its fills write.
 pub(crate) fn fold_padding(plan: &MovePlan) -> (Vec<PaddedNest>, Vec<FillNest>) {
     let mut nests: Vec<PaddedNest> = plan.nests().iter().map(PaddedNest::from).collect();
     let mut left = Vec::new();
     for fill in plan.fills() {
         let found = (0..nests.len()).find_map(|t| extend_with_fill(&nests, t, fill));
         match found {
+            // The nests that were joined leave the list, so that no other fill is joined to one of them.
             Some((padded, used)) => {
                 let mut k = 0;
                 nests.retain(|_| {
@@ -58,7 +58,7 @@ pub(crate) fn fold_padding(plan: &MovePlan) -> (Vec<PaddedNest>, Vec<FillNest>) 
 }
 
 /// Nest `t` with this fill behind its rows, and with the nest of the whole rows before them; and the numbers of the nests
-/// that it takes the place of.
+/// that it replaces.
 fn extend_with_fill(
     nests: &[PaddedNest],
     t: usize,
@@ -66,7 +66,8 @@ fn extend_with_fill(
 ) -> Option<(PaddedNest, Vec<usize>)> {
     let (tail, &[begin]) = (unpadded_nest(&nests[t])?, fill.starts.as_slice()) else { return None };
     let start = tail.starts[0];
-    // The digit whose last values are padding: of the tail, or where that has one value of it, of the fill.
+    // The digit whose last values are padding. It is a loop of the tail, unless the tail has one value of it; then the
+    // stride of the fill names it.
     let mut rows: Vec<CopyLoop> = tail.loops.iter().copied().filter(|l| l.range > 1).collect();
     let own = rows.iter().position(|l| l.dst > 0 && begin == start.1 + l.range * l.dst);
     let (valid, stride, step) = match own {
@@ -78,19 +79,24 @@ fn extend_with_fill(
     };
     let (mut padding, mut others) = (1, Vec::new());
     for (range, dst) in &fill.loops {
+        // The fill's loop along the digit gives the width of the padding; one position of it is no loop.
         if *dst == stride && padding == 1 { padding = *range } else { others.push((*range, *dst)) }
     }
     let places: Vec<(i64, i64)> = rows.iter().map(|l| (l.range, l.dst)).collect();
+    // The fill has to repeat over the same rows as the tail, in whichever loops either is written.
     if stride <= 0 || join_loops(places) != join_loops(others) {
         return None;
     }
     let width = valid + padding;
+    // Whole rows that the tail continues make one longer digit; otherwise the tail and its padding are a nest by
+    // themselves.
     for (m, whole) in nests.iter().enumerate().filter(|(m, _)| *m != t) {
         let Some((inner, outer)) =
             unpadded_nest(whole).and_then(|w| match_preceding_rows(w, tail, &rows, stride, width))
         else {
             continue;
         };
+        // The tail continues the rows only if it also reads on at the same distance.
         if step.is_some_and(|s| s != inner.src) {
             continue;
         }
@@ -109,7 +115,7 @@ fn extend_with_fill(
     Some((row.into_padded_nest(&rows, start, nests[t].elements), vec![t]))
 }
 
-/// The loops that a bound speaks of, with their weights.
+/// The loops that a bound counts, with their weights.
 struct BoundedLoops {
     loops: Vec<(CopyLoop, i64)>,
     end: i64,
@@ -154,6 +160,7 @@ fn match_preceding_rows(
         b.sort_by_key(key);
         a == b
     };
+    // The planner drops loops of one step, so a nest of one whole row has no loop over rows; it and the tail are two steps.
     if same(&others) && apart.1 > 0 {
         return Some((inner, CopyLoop { range: 2, src: apart.0, dst: apart.1 }));
     }
@@ -165,7 +172,7 @@ fn match_preceding_rows(
     })
 }
 
-/// Ranges and strides in one form: rising, without those of one step, and those that continue as one.
+/// Ranges and strides in a canonical form: rising, without loops of one step, and fused where one continues another.
 fn join_loops(mut loops: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
     loops.retain(|l| l.0 != 1);
     loops.sort_by_key(|l| l.1);

@@ -1,4 +1,4 @@
-//! The plans of a move, where one is not enough.
+//! The plans of a move: one, or two where one is not enough.
 
 use zellige_layout::{Layout, LayoutError, StridedLayout};
 use zellige_movement::{MoveError, MovePlan, PaddingFill};
@@ -20,6 +20,7 @@ pub fn plan_moves(
     let (PaddingFill::Rest { len }, Err(LayoutError::TooLarge { .. })) = (fill, &plan) else {
         return Ok(vec![plan?]);
     };
+    // A plan that moves nothing and fills the rest is a fill of the whole buffer, so that no other kind of plan is needed.
     let copies = MovePlan::between(src, dst, shape, PaddingFill::Leave)?;
     let nothing = StridedLayout::new_contiguous(&[0])?.to_layout()?;
     let len = len.max(copies.dst_len());

@@ -1,4 +1,4 @@
-//! What a plan becomes on a GPU.
+//! A plan as a program for a GPU.
 
 use crate::choose::{self, KernelChoice};
 use crate::description::{BlockProgram, MoveElement};
@@ -26,12 +26,12 @@ pub struct CudaProgram {
     bytes: (u64, u64),
 }
 
-/// One part of a program: what it does and what it was expected to cost.
+/// One part of a program, and its estimated time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProgramPiece {
     /// The description.
     pub part: BlockProgram,
-    /// `rows`, `squares`, `tile` or `fill`.
+    /// The kind of kernel: `rows`, `squares`, `tile` or `fill`.
     pub kind: &'static str,
     /// The time that the cost model expects, in seconds, without the launch.
     pub seconds: f64,
@@ -51,20 +51,21 @@ pub struct KernelLaunch {
     pub shared: u32,
 }
 
-/// Parts of one kernel, at most.
+/// Parts of one kernel, at most. A kernel has the registers of its largest part, so that many parts in one may slow one
+/// another; a launch for each would cost 3 microseconds.
 const MOST_PARTS: usize = 8;
-/// Blocks of one launch, at most.
+/// Blocks of one launch, at most: the limit of `gridDim.x` (CUDA C++ Programming Guide, "Compute Capabilities").
 const MOST_BLOCKS: u64 = (1 << 31) - 1;
 /// Entries of a table in the text, at most.
 const MOST_ENTRIES: usize = 1 << 16;
 
 impl CudaProgram {
     /// The program of a plan for elements of these types. `fill` is the element that is written to the plan's
-    /// fills, `None` leaves them as they are. `align` is what is known of the two addresses.
+    /// fills, `None` leaves them as they are. `align` is the alignment of the two addresses.
     ///
     /// # Errors
-    /// [`CudaError::Move`] with what the engine for the CPU says of widths that are not moved, a fill of another
-    /// width than an element, sizes past memory. [`CudaError::Scattered`] for plans whose table of starts is too long
+    /// [`CudaError::Move`] with the message of the engine for the CPU for widths that are not moved, a fill of another
+    /// width than an element, and sizes beyond memory. [`CudaError::Scattered`] for plans whose table of starts is too long
     /// for the text of a kernel.
     pub fn new(
         plan: &MovePlan,
@@ -117,7 +118,8 @@ impl CudaProgram {
         let readable = first_read_byte(plan, ws)..src_bytes;
         let mut parts = Vec::new();
         let (mut read, mut written) = (0u64, 0u64);
-        // Elements that do not lie whole are moved as bytes, of which padding has no pattern.
+        // Elements at unaligned addresses are moved as bytes, and a fill as bytes may begin anywhere in its pattern; so the
+        // padding is then written by fills, which keep whole elements.
         let whole = align.src_alignment() >= unit.src && align.dst_alignment() >= unit.dst;
         let (nests, fills) = match fill {
             Some(_) if whole => padded::fold_padding(plan),
@@ -145,6 +147,7 @@ impl CudaProgram {
             check_table_len(&digits)?;
             let amount = nest.element_count().cast_unsigned().saturating_mul(u64::from(unit.dst));
             written = written.saturating_add(amount);
+            // Four units for each thread: a fill reads nothing that it would have to wait for.
             let part = rows::describe_unit_copies(&digits.widen_fill_units(), 4, fill);
             parts.push(ProgramPiece { part, kind: "fill", seconds: 0.0 });
         }
@@ -182,7 +185,7 @@ impl CudaProgram {
         &self.launches
     }
 
-    /// What the kernels are made of: a nest or a fill of the plan each.
+    /// The parts of the kernels: each is a nest or a fill of the plan.
     pub fn pieces(&self) -> &[ProgramPiece] {
         &self.parts
     }
@@ -223,6 +226,7 @@ fn elements_to_bytes(elements: i64, width: i64) -> Result<i64, CudaError> {
 
 /// The first byte that is read.
 fn first_read_byte(plan: &MovePlan, width: i64) -> i64 {
+    // Loops may read backwards from their start, so that the lowest address is not a start.
     let starts = plan.nests().iter().flat_map(|n| {
         let back: i64 = n.loops.iter().map(|l| ((l.range - 1) * l.src).min(0)).sum();
         n.starts.iter().map(move |s| s.0 + back)
@@ -238,7 +242,7 @@ fn check_table_len(digits: &ByteNest) -> Result<(), CudaError> {
     Ok(())
 }
 
-/// Parts together in one kernel, as far as a launch has blocks for them.
+/// Groups parts into kernels, as far as a launch has blocks for them. A launch costs more than most of the smaller parts.
 fn group_into_kernels(parts: &[ProgramPiece]) -> Result<Vec<(String, Vec<usize>)>, CudaError> {
     let mut groups: Vec<(u64, Vec<usize>)> = Vec::new();
     for (k, p) in parts.iter().enumerate() {
@@ -263,6 +267,7 @@ fn describe_plan(plan: &MovePlan, dtypes: MoveDtypes) -> String {
         other => format!("elements of {} bytes", other.src_bytes()),
     };
     let mut head = format!("Moves {} elements ({what}) as this plan says:\n", plan.element_count());
+    // The text is a cache key and is read by people: four nests say what the kernel does.
     for nest in plan.nests().iter().take(4) {
         head.push_str(&format!("  {nest}\n"));
     }

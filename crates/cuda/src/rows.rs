@@ -1,7 +1,7 @@
-//! Rows that stay rows, single elements and fills: every unit is loaded and stored by one thread.
+//! Rows that are adjacent on both sides, single elements and fills: one thread loads and stores a unit.
 //!
-//! Threads follow the destination, so neighbours write neighbouring units; a thread has several units
-//! on the way before it stores the first.
+//! Threads follow the destination, so that neighbouring threads write neighbouring units. A thread has several units
+//! in flight before it stores the first.
 
 use crate::description::TensorSide;
 use crate::description::{
@@ -10,11 +10,11 @@ use crate::description::{
 };
 use crate::digits::{ByteDigit, ByteNest, repeat_fill};
 
-/// Threads of a block of every kernel.
+/// Threads of a block of every kernel. Not recorded beside other numbers.
 pub(crate) const BLOCK_THREADS: u32 = 256;
 
-/// The part that copies units one by one, `flight` of them on the way in each thread. The kernel writes `fill`
-/// instead of what it reads, where that is given.
+/// The part that copies units one by one, `flight` of them in flight in each thread. Where `fill` is given, the kernel
+/// writes that and reads nothing.
 pub(crate) fn describe_unit_copies(
     all: &ByteNest,
     flight: u32,
@@ -34,6 +34,7 @@ pub(crate) fn describe_unit_copies(
         + KernelExpr::Thread(i64::from(BLOCK_THREADS) - 1);
     let first = frame.bind_expression(&mut body, "first", first);
     let mut tables = Vec::new();
+    // A unit wider than its alignment is loaded and stored in pieces, so that unaligned elements can be moved too.
     let piece = |side| digits.address_alignment(side, &[]);
     let [src_piece, dst_piece] =
         [unit.src.min(piece(TensorSide::Src)), unit.dst.min(piece(TensorSide::Dst))];
@@ -50,6 +51,7 @@ pub(crate) fn describe_unit_copies(
                 then: &dyn Fn(&KernelExpr, UnitAddress) -> Vec<KernelStmt>| {
         let u = frame.new_variable("u", 0, i64::from(flight) - 1);
         let mut inside = Vec::new();
+        // The units of a thread are a block's width apart, so that the lanes of a warp access adjacent units each time.
         let at = &first + KernelExpr::Var(u.clone()) * i64::from(BLOCK_THREADS);
         let at = frame.bind_expression(&mut inside, "i", at);
         let mut one = Vec::new();
@@ -65,7 +67,7 @@ pub(crate) fn describe_unit_copies(
         bytes: bytes_out,
         piece: dst_piece,
     };
-    // Data, or padding where the source has none.
+    // A statement for data, or the padding value where the position is behind the end of the data.
     let either = |place: &UnitAddress, data: KernelStmt, padding: VectorRegister| match digits.limit
     {
         Some(limit) => {
@@ -79,6 +81,8 @@ pub(crate) fn describe_unit_copies(
         body.push(KernelStmt::Set(constant.clone(), repeat_fill(value)));
         body.push(each(&mut frame, &|_, place| vec![store(constant.clone(), place.to)]));
     } else {
+        // All loads of a thread come before its stores in the text: the compiler may not move a load over a store that
+        // could write what it reads.
         body.push(each(&mut frame, &|u, place| {
             let (into, from, at) = (reg(0, u), AddressSpace::Src, place.from.clone());
             let load = KernelStmt::Load {
@@ -110,7 +114,7 @@ pub(crate) fn describe_unit_copies(
         format!("Fills {total} units of {bytes_out} bytes.")
     } else {
         format!(
-            "Copies {total} units of {bytes_in} bytes, {flight} of them on the way in each thread."
+            "Copies {total} units of {bytes_in} bytes, {flight} of them in flight in each thread."
         )
     };
     let mut title = vec![title];
@@ -129,8 +133,8 @@ pub(crate) fn describe_unit_copies(
     }
 }
 
-/// The digits of what one thread moves at once. Of a converting move these are several adjacent
-/// elements, where they lie whole on both sides; then with their number.
+/// The digits of the vectors that one thread moves at once, the unit, and the number of elements in it. Of a converting
+/// move a vector has several adjacent elements, where they are aligned on both sides.
 fn vectors_per_thread(all: &ByteNest) -> (ByteNest, MoveElement, u32) {
     let widest = all.unit.src.max(all.unit.dst);
     let adjacent = all
@@ -140,6 +144,7 @@ fn vectors_per_thread(all: &ByteNest) -> (ByteNest, MoveElement, u32) {
     let (Some(_), Some(i)) = (all.unit.convert, adjacent) else {
         return (all.clone(), all.unit, 1);
     };
+    // Doubling until the wider side has 16 bytes, the widest access of a thread.
     let mut count = 1u32;
     let grains = (
         all.address_alignment(TensorSide::Src, &[i]),
@@ -165,14 +170,14 @@ fn vectors_per_thread(all: &ByteNest) -> (ByteNest, MoveElement, u32) {
     (wide, unit, count)
 }
 
-/// Where a unit lies on each side, and what it counts towards the end of a limit.
+/// The addresses of a unit on both sides, and its weighted sum, which the end of the data bounds.
 pub(crate) struct UnitAddress {
     pub(crate) from: KernelExpr,
     pub(crate) to: KernelExpr,
     pub(crate) count: KernelExpr,
 }
 
-/// The digits of a number as a place.
+/// Writes the digits of a number, and the addresses that they give.
 pub(crate) fn decode_unit_number(
     frame: &mut VariableFrame,
     body: &mut Vec<KernelStmt>,
@@ -187,6 +192,7 @@ pub(crate) fn decode_unit_number(
         (KernelExpr::Int(a), KernelExpr::Int(b), KernelExpr::Int(0));
     let last = digits.iter().filter(|d| d.range > 1).count();
     for (k, d) in digits.iter().filter(|d| d.range > 1).enumerate() {
+        // The slowest digit is what is left, so it needs no remainder.
         let only = k + 1 == last && entries == 1;
         let digit = if only { rest.clone() } else { &rest % d.range };
         let digit = frame.bind_expression(body, &format!("d{k}"), digit);

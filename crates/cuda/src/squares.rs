@@ -1,8 +1,8 @@
-//! Rows that turn in registers: each thread loads a square, turns it, and stores it.
+//! Transposes in registers: each thread loads a square, transposes it, and stores it.
 //!
 //! With `V = 16 / width` elements in 16 bytes, a thread loads V rows of 16 bytes, `V` elements that are adjacent in the
 //! source, and stores V rows of 16 bytes that are adjacent in the destination. A warp is 8 squares along
-//! the source by 4 along the destination, so every row that it touches is 64 or 128 bytes long.
+//! the source by 4 along the destination, so that every row that it accesses has 64 or 128 adjacent bytes.
 
 use crate::description::{
     AddressSpace, BlockProgram, KernelCond, KernelExpr, KernelStmt, TensorSide, VariableFrame,
@@ -11,15 +11,17 @@ use crate::description::{
 use crate::digits::{ByteDigit, ByteNest};
 use crate::rows::{BLOCK_THREADS, decode_unit_number};
 
-/// Squares of a warp along the digit that is adjacent in the source, and along the other.
+/// Squares of a warp along the digit that is adjacent in the source, and along the one that is in the destination.
 const WARP_SQUARES: (i64, i64) = (8, 4);
 /// Warps of a block, in the same directions.
 const BLOCK_WARPS: (i64, i64) = (2, 4);
 
-/// The digits that turn: adjacent in the source, adjacent in the destination. None where rows of 16
-/// bytes are not whole, or are the same on both sides.
+/// The two digits of a transpose: the one that is adjacent in the source and the one that is in the destination. None
+/// where rows of 16 bytes are not whole, or one digit is both.
 pub(crate) fn transposable_digits(all: &ByteNest) -> Option<(usize, usize)> {
     let width = i64::from(all.unit.src);
+    // Conversions and padding act on single elements, for which registers would have to be unpacked; elements of 16
+    // bytes are vectors by themselves.
     if all.unit.convert.is_some() || all.limit.is_some() || width > 8 {
         return None;
     }
@@ -38,7 +40,7 @@ pub(crate) fn block_elements(width: u32) -> (i64, i64) {
     (WARP_SQUARES.0 * BLOCK_WARPS.0 * vector, WARP_SQUARES.1 * BLOCK_WARPS.1 * vector)
 }
 
-/// The part that turns squares along these digits.
+/// The part that transposes squares along these digits.
 pub(crate) fn describe_square_transpose(all: &ByteNest, (a, b): (usize, usize)) -> BlockProgram {
     let width = i64::from(all.unit.src);
     let vector = 16 / width;
@@ -50,7 +52,7 @@ pub(crate) fn describe_square_transpose(all: &ByteNest, (a, b): (usize, usize)) 
         dst: d.dst * tile,
         weight: 0,
     };
-    // Tiles follow one another along the destination's rows first.
+    // Blocks follow one another along the rows of the destination first, so that blocks which run together complete lines.
     let mut outer = vec![tiles(db, tile_b), tiles(da, tile_a)];
     outer
         .extend(all.digits.iter().enumerate().filter(|(i, _)| *i != a && *i != b).map(|(_, d)| *d));
@@ -69,6 +71,7 @@ pub(crate) fn describe_square_transpose(all: &ByteNest, (a, b): (usize, usize)) 
     let high = i64::try_from(blocks).unwrap_or(i64::MAX).saturating_sub(1);
     let number = KernelExpr::Block(high);
     let tile_of = |n: &KernelExpr, count: i64| n % count;
+    // Squares are whole in the tensor or outside of it, because both ranges are multiples of a vector.
     let inside = {
         let t_b = tile_of(&number, outer[0].range) * tile_b;
         let t_a = &number / outer[0].range % outer[1].range * tile_a;
@@ -86,6 +89,7 @@ pub(crate) fn describe_square_transpose(all: &ByteNest, (a, b): (usize, usize)) 
     let to = place.to + &in_a * da.dst + &in_b * db.dst;
     let from = frame.bind_expression(&mut body, "from", from);
     let to = frame.bind_expression(&mut body, "to", to);
+    // All rows are loaded before the first is stored, so that V loads are in flight at once.
     let row = frame.new_variable("r", 0, vector - 1);
     let r = KernelExpr::Var(row.clone());
     let load = KernelStmt::Load {
@@ -102,7 +106,7 @@ pub(crate) fn describe_square_transpose(all: &ByteNest, (a, b): (usize, usize)) 
         bytes: 16,
         piece: 16,
     };
-    let turn = KernelStmt::Turn { from: 0, into: 1, width: all.unit.src };
+    let turn = KernelStmt::Transpose { from: 0, into: 1, width: all.unit.src };
     body.extend(guard_statements(
         inside,
         vec![
@@ -119,7 +123,7 @@ pub(crate) fn describe_square_transpose(all: &ByteNest, (a, b): (usize, usize)) 
     let rows = u32::try_from(vector).unwrap_or(16);
     BlockProgram {
         title: vec![format!(
-            "Squares of {vector} x {vector} elements of {width} bytes, turned in registers."
+            "Squares of {vector} x {vector} elements of {width} bytes, transposed in registers."
         )],
         blocks,
         threads: BLOCK_THREADS,

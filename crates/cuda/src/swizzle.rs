@@ -1,10 +1,10 @@
-//! How the rows of a tile lie in shared memory, so that no access of a warp asks one bank for two words.
+//! The layout of the rows of a tile in shared memory, chosen so that no access of a warp needs two words of one bank.
 //!
-//! Vector `v` of row `r` lies at `r * pitch + 16 * (v ^ (r / divide % 2^bits))`: an XOR swizzle of units of 16 bytes by
-//! the number of the row. Rows that begin at any address keep their place modulo 16 bytes; there the unused bytes between
-//! rows are chosen. What a choice costs is found by listing the accesses of the warps of a block and counting words
-//! per bank by the rules of `zellige_layout`: 128 bytes are served at a time, lanes that ask for one word
-//! share it. The first choice without conflicts is taken, else the one with the fewest.
+//! The address of vector `v` of row `r` is `r * pitch + 16 * (v ^ (r / divide % 2^bits))`: an XOR swizzle of units of 16 bytes by
+//! the number of the row. Rows that begin at any address keep their remainder modulo 16 bytes; for these the unused bytes
+//! between rows are chosen. The cost of a choice is found by listing the accesses of the warps of a block and counting
+//! words per bank by the rules of `zellige_layout`: 128 bytes are served at a time, and lanes that read one word share
+//! it. The first choice without conflicts is taken, otherwise the one with the fewest.
 
 use crate::digits::ByteNest;
 use crate::rows::BLOCK_THREADS;
@@ -14,7 +14,7 @@ use zellige_layout::{BANK_BYTES, bank_and_line};
 /// An XOR of vectors by rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct VectorSwizzle {
-    /// Rows that follow one another share a pattern.
+    /// Rows that follow one another and share a pattern.
     pub(crate) divide: i64,
     /// Bits of the vector's number that change.
     pub(crate) bits: u32,
@@ -23,7 +23,7 @@ pub(crate) struct VectorSwizzle {
 }
 
 impl VectorSwizzle {
-    /// Rows one after the other.
+    /// Rows one after the other, without a swizzle.
     pub(crate) const NONE: VectorSwizzle = VectorSwizzle { divide: 1, bits: 0, padding: 0 };
 
     /// Bytes from row to row, for rows of so many bytes: whole groups of the vectors that are exchanged.
@@ -32,7 +32,7 @@ impl VectorSwizzle {
         (bytes + group - 1) / group * group + self.padding
     }
 
-    /// What is added to the number of a vector, without carry.
+    /// The bits by which the number of a vector is changed, by XOR.
     pub(crate) fn xor_pattern(self, row: i64) -> i64 {
         row / self.divide % (1 << self.bits)
     }
@@ -61,6 +61,8 @@ pub(crate) fn choose_swizzle(
 ) -> (SharedTile, BankConflicts) {
     let mut best: Option<(f64, i64, SharedTile, BankConflicts)> = None;
     let vector = (16 / tile.dst.width).max(1);
+    // The elements of a destination vector come from so many source rows, so a pattern that changes every `vector` rows is
+    // the likeliest to have no conflict; it is tried first because the first one without conflicts ends the search.
     let divides = [vector, 1, 2, 4, 8, 16, 32, 64];
     let swizzles = [3, 2, 1].into_iter().flat_map(|bits| {
         divides.into_iter().map(move |divide| VectorSwizzle { divide, bits, padding: 0 })
@@ -75,10 +77,12 @@ pub(crate) fn choose_swizzle(
     for swizzle in all_of(tile) {
         let candidate = SharedTile { swizzle, ..tile.clone() };
         let bytes = candidate.shared_bytes(all);
+        // Padding and patterns of more bits take more memory than the tile alone.
         if bytes > shared {
             continue;
         }
         let conflicts = count_conflicts(all, &candidate);
+        // Fewer conflicts first, then fewer bytes; the tolerance keeps sums of equal fractions equal.
         let better = best.as_ref().is_none_or(|(score, size, ..)| {
             (conflicts.total_passes(), bytes) < (*score - 1e-9, 0)
                 || (conflicts.total_passes() <= *score + 1e-9 && bytes < *size)
@@ -104,6 +108,7 @@ pub(crate) fn count_conflicts(all: &ByteNest, tile: &SharedTile) -> BankConflict
     let mut total = [(0, 0), (0, 0)];
     let slots = tile.src.count * tile.src.vectors;
     let mut lanes = Vec::with_capacity(32);
+    // 64 warps of loads are more than a period of any pattern above.
     for first in (0..slots).step_by(32).take(64) {
         lanes.clear();
         lanes.extend((first..(first + 32).min(slots)).map(|slot| shared.vector_address(slot)));
@@ -131,6 +136,7 @@ pub(crate) fn count_conflicts(all: &ByteNest, tile: &SharedTile) -> BankConflict
 /// Passes that the lanes of one access of `bytes` bytes each need, and the fewest that any such access needs:
 /// one for each 128 bytes.
 pub(crate) fn count_passes(lanes: &[i64], bytes: i64) -> (usize, usize) {
+    // The hardware serves 128 bytes in a pass, so that accesses of 16 bytes are served for 8 lanes at a time.
     let together = usize::try_from(128 / bytes.clamp(4, 128)).unwrap_or(1).min(32);
     let (mut ways, mut least) = (0, 0);
     let mut words: Vec<(i128, i128)> = Vec::with_capacity(64);
@@ -143,6 +149,7 @@ pub(crate) fn count_passes(lanes: &[i64], bytes: i64) -> (usize, usize) {
             }
         }
         words.sort_unstable();
+        // Lanes that read the same word are served together.
         words.dedup();
         ways += words.chunk_by(|a, b| a.0 == b.0).map(<[_]>::len).max().unwrap_or(0);
         least += 1;
@@ -151,7 +158,7 @@ pub(crate) fn count_passes(lanes: &[i64], bytes: i64) -> (usize, usize) {
 }
 
 impl SharedTile {
-    /// The vector and the row of the destination that slot `slot` of a block writes.
+    /// The vector and the row of the destination that slot `slot` of a block stores.
     pub(crate) fn slot_position(&self, slot: i64) -> (i64, i64) {
         match self.lane_groups() {
             None => (slot % self.dst.vectors, slot / self.dst.vectors),
@@ -162,14 +169,15 @@ impl SharedTile {
         }
     }
 
-    /// Where lanes are 8 along a row by 4 rows: the groups of 8 vectors in a row.
+    /// The groups of 8 vectors in a row, where the lanes of a warp are 8 along a row by 4 rows.
     pub(crate) fn lane_groups(&self) -> Option<i64> {
+        // 8 vectors are a line of 128 bytes, so stores stay whole lines; the four rows spread the loads over more banks.
         let split = self.dst.vectors % 8 == 0 && self.dst.vectors > 8 && self.dst.count % 4 == 0;
         split.then_some(self.dst.vectors / 8)
     }
 }
 
-/// Where the accesses of a tile in the middle of both tensors lie in shared memory.
+/// The addresses in shared memory of the accesses of a tile in the middle of both tensors.
 struct SharedTileLayout<'a> {
     all: &'a ByteNest,
     tile: &'a SharedTile,
@@ -196,7 +204,7 @@ impl SharedTileLayout<'_> {
         }
     }
 
-    /// Where the vector of a slot lies that is loaded from the source.
+    /// The address of the vector that the load of a slot writes.
     fn vector_address(&self, slot: i64) -> i64 {
         let (vector, row) = (slot % self.tile.src.vectors, slot / self.tile.src.vectors);
         if self.tile.src.aligned {
@@ -209,7 +217,7 @@ impl SharedTileLayout<'_> {
         begin / 16 * 16 + vector * 16
     }
 
-    /// Where element `e` of a vector of the destination lies; none where there is no such element.
+    /// The address of element `e` of a vector of the destination; none where there is no such element.
     fn element_address(&self, slot: i64, e: i64) -> Option<i64> {
         let (all, tile, spans) = (self.all, self.tile, &self.spans);
         let (vector, row) = tile.slot_position(slot);
@@ -221,6 +229,7 @@ impl SharedTileLayout<'_> {
             start += values[*i] * all.digits[*i].dst;
         }
         let modulus = tile.skew.map_or(16, |s| s.bytes);
+        // The same arithmetic as in the kernel: a row is shifted to the sector or vector at or before its first element.
         let shift = if tile.dst.aligned { 0 } else { start.rem_euclid(modulus) / tile.dst.width };
         let lead = tile.skew.map_or(0, |s| s.lead * s.inner);
         let at = vector * per_vector + e - shift + lead;
@@ -236,6 +245,7 @@ impl SharedTileLayout<'_> {
             return Some(byte + self.pitches.iter().map(|(i, p)| values[*i] * p).sum::<i64>());
         }
         let row: i64 = self.src_rows.iter().map(|(i, w)| values[*i] * w).sum();
+        // The pattern changes the bits above those of a vector, so it may be applied to the byte itself.
         let pitch = tile.swizzle.row_pitch(tile.src.vectors * 16);
         Some(row * pitch + (byte ^ (16 * tile.swizzle.xor_pattern(row))))
     }

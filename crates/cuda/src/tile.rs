@@ -1,21 +1,21 @@
-//! Tiles through shared memory: where the adjacent bytes of one side are not those of the other, or rows begin at
-//! addresses of every alignment.
+//! Tiles through shared memory: for nests whose adjacent bytes differ on the two sides, or whose rows begin at addresses
+//! of every alignment.
 //!
 //! A tile is a box of digits that covers long runs on both sides. The block loads its source rows as aligned vectors of
-//! 16 bytes and puts them into shared memory, each row with the shift that its address has; then every thread gathers the
+//! 16 bytes and stores them in shared memory, each row at its remainder modulo 16; then every thread gathers the
 //! elements of aligned vectors of the destination and stores them.
 //!
-//! Rows of the destination may begin at any address. The box is then skewed: each row of the tile begins at the last
-//! boundary of a sector at or before the box, so that every vector that is stored is whole, but for the first and the last of the
-//! tensor's own rows. For that the block loads a few values of the innermost cut digit in front of its box. Where
-//! no digit can be cut so, the vectors at the two ends of a row are written element by element.
+//! Rows of the destination may begin at any address. The box is then *skewed*: each row of the tile begins at the last
+//! boundary of a sector at or before the box, so that every vector that is stored is whole, except for the first and
+//! the last of the rows of the tensor. For that the block loads a few values of the innermost cut digit in front of its
+//! box. Where no digit can be cut so, the vectors at the two ends of a row are written element by element.
 
 use crate::description::TensorSide;
 use crate::digits::ByteNest;
 use crate::rows::BLOCK_THREADS;
 use crate::swizzle::VectorSwizzle;
 
-/// A box of digits and how it lies in shared memory.
+/// A box of digits and its layout in shared memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SharedTile {
     /// Values of each digit in one tile.
@@ -24,11 +24,11 @@ pub(crate) struct SharedTile {
     pub(crate) src: TileRows,
     /// The destination side.
     pub(crate) dst: TileRows,
-    /// How rows lie in shared memory.
+    /// The layout of rows in shared memory.
     pub(crate) swizzle: VectorSwizzle,
-    /// Whether rows of the destination begin where sectors begin.
+    /// The skew, where rows of the destination are made to begin at sectors.
     pub(crate) skew: Option<RowSkew>,
-    /// Which digits number the tiles first.
+    /// The order in which digits number the tiles.
     pub(crate) order: TileOrder,
 }
 
@@ -41,14 +41,14 @@ pub(crate) struct RowSkew {
     pub(crate) lead: i64,
     /// Elements of a row for each value of it.
     pub(crate) inner: i64,
-    /// What rows begin at a multiple of.
+    /// The bytes of which the addresses of rows are multiples.
     pub(crate) bytes: i64,
 }
 
-/// The order in which blocks go through the tiles.
+/// The order of tiles by the number of their block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TileOrder {
-    /// As the destination lies.
+    /// In the order of the destination.
     Destination,
     /// Digits of short strides on either side first, so that blocks that run together read and write adjacent rows.
     Either,
@@ -75,7 +75,7 @@ pub(crate) struct TileRows {
     pub(crate) width: i64,
 }
 
-/// Vectors that a thread has on the way, at most.
+/// Vectors that a thread has in flight, at most. Not recorded beside other numbers.
 const MOST_FLIGHT: i64 = 20;
 
 impl SharedTile {
@@ -94,6 +94,7 @@ impl SharedTile {
             let mut have = 1;
             for i in all.adjacent_chain(side) {
                 let need = (target / width + have - 1) / have;
+                // Three quarters of the target are near enough; another digit would overshoot it.
                 if have * width * 4 >= target * 3 {
                     break;
                 }
@@ -101,6 +102,7 @@ impl SharedTile {
                     (TensorSide::Dst, Some(bytes)) => bytes,
                     _ => 16,
                 };
+                // Tiles in whole vectors or sectors, so that the next tile begins on one.
                 let unit = whole_steps(bytes / width, have);
                 let step = cut_range(all.digits[i].range, need, unit);
                 steps[i] = steps[i].max(step);
@@ -111,14 +113,14 @@ impl SharedTile {
             }
         }
         let size = |steps: &[i64]| steps.iter().product::<i64>().saturating_mul(ws.max(wd));
-        // What is left of the tile goes to other digits, those of short strides first.
+        // The rest of the bytes goes to other digits, those of short strides first: their rows are near in the destination.
         for i in 0..steps.len() {
             let need = bytes / size(&steps).max(1);
             if need > 1 && steps[i] == 1 {
                 steps[i] = cut_range(all.digits[i].range, need, 1);
             }
         }
-        // Where no other digit is left, longer rows of the destination.
+        // Where no other digit is left, rows of the destination become longer.
         let last = all
             .adjacent_chain(TensorSide::Dst)
             .into_iter()
@@ -129,7 +131,8 @@ impl SharedTile {
         {
             steps[i] = (steps[i] * (bytes / size(&steps))).min(all.digits[i].range);
         }
-        // What lies in front of a skewed box is never padding.
+        // Padding and skew exclude one another: the rows in front of a skewed box would have to be tested against the end
+        // of the data of the tile before it.
         if size(&steps) > shared || (skew.is_some() && all.limit.is_some()) {
             return None;
         }
@@ -139,15 +142,15 @@ impl SharedTile {
             None => None,
         };
         let dst = match skew {
-            // Whole vectors, from where a sector begins.
+            // Whole vectors, beginning at a sector.
             Some(_) => TileRows { vectors: dst.length * dst.width / 16, aligned: false, ..dst },
             None => dst,
         };
         let spans: Vec<i64> = (0..steps.len()).map(|i| steps[i] + skew_lead(skew, i)).collect();
         let mut src = TileRows::new(all, &steps, &spans, TensorSide::Src);
-        // Rows of the source that are skewed too begin in front of the tensor in the first tile.
+        // Where the source rows are cut by the same digit, those of the first tile begin in front of the tensor.
         src.whole &= skew.is_none_or(|s| !src.chain.contains(&s.digit));
-        // Rows with padding end in front of the box, the last one perhaps with the source.
+        // Rows with padding have less data than the box has room for, and the last one may end with the source.
         src.whole &= all.limit.is_none();
         let order = TileOrder::Destination;
         let tile = SharedTile { steps, src, dst, swizzle: VectorSwizzle::NONE, skew, order };
@@ -169,8 +172,8 @@ impl SharedTile {
 
     /// Bytes in shared memory from one value to the next of each digit that numbers the rows of the source.
     ///
-    /// Vectors lie at the same place of their 16 bytes as in the source, so the step of a digit is congruent to its
-    /// stride: an element's place is then a sum of multiples, without a shift of each row.
+    /// Rows keep their remainders modulo 16, so the pitch of a digit is congruent to its stride: the address of an element
+    /// is then a sum of multiples of digits, without a shift for each row.
     pub(crate) fn row_pitches(&self, all: &ByteNest) -> Vec<(usize, i64)> {
         if self.src.aligned {
             let pitch = self.swizzle.row_pitch(self.src.vectors * 16);
@@ -180,13 +183,14 @@ impl SharedTile {
         self.unaligned_pitches(all).0
     }
 
-    /// The pitches of rows that begin anywhere, and the bytes from where the first row begins to the end of the last vector.
+    /// The pitches of rows that begin at any address, and the bytes from the beginning of the first row to the end of the
+    /// last vector.
     fn unaligned_pitches(&self, all: &ByteNest) -> (Vec<(usize, i64)>, i64) {
         let mut extent = self.src.vectors * 16;
         let mut padding = self.swizzle.padding;
         let mut pitches = Vec::new();
         for i in &self.src.rows {
-            // The first vector of a row begins up to 15 bytes in front of it.
+            // The first vector of a row begins up to 15 bytes in front of it, and no two vectors may share bytes.
             let least = extent + 15 + padding;
             let pitch = least + (all.digits[*i].src - least).rem_euclid(16);
             padding = 0;
@@ -201,13 +205,13 @@ impl SharedTile {
         if self.src.aligned {
             return self.src.count * self.swizzle.row_pitch(self.src.vectors * 16);
         }
-        // The first row begins at any of the first 16 bytes.
+        // The first row begins at one of the first 16 bytes, whichever its address gives.
         (15 + self.unaligned_pitches(all).1 + 15) / 16 * 16
     }
 
     /// Tiles along a digit.
     pub(crate) fn tiles_along(&self, all: &ByteNest, i: usize) -> i64 {
-        // Rows that begin in front of their box leave as much for one more tile.
+        // Skewed rows end earlier by as much as they begin earlier, so the end of the tensor may need one tile more.
         let (range, step) = (all.digits[i].range + skew_lead(self.skew, i), self.steps[i]);
         range / step + i64::from(range % step > 0)
     }
@@ -217,7 +221,7 @@ impl SharedTile {
         all.digits[i].range % self.steps[i] != 0
     }
 
-    /// The digits of which there are several tiles, in the order in which blocks go through them.
+    /// The digits along which there are several tiles, fastest first in the number of the block.
     pub(crate) fn cut_digits(&self, all: &ByteNest) -> Vec<usize> {
         let mut cut: Vec<usize> =
             (0..all.digits.len()).filter(|i| self.tiles_along(all, *i) > 1).collect();
@@ -225,6 +229,8 @@ impl SharedTile {
             let stride = all.digits[i].src.abs();
             all.digits.iter().filter(|d| d.src.abs() < stride).count()
         };
+        // A stable sort by the smaller rank: a digit that is near on either side comes early, so that blocks which run
+        // together share lines of both.
         match self.order {
             TileOrder::Destination => {}
             TileOrder::Either => cut.sort_by_key(|i| (closer(*i).min(*i), *i)),
@@ -244,6 +250,8 @@ impl RowSkew {
         let d = all.digits[digit];
         let inner = rows.length / steps[digit];
         let whole = rows.length * rows.width % bytes == 0;
+        // Aligned rows need no skew; a digit that is not cut has no values in front; and of a broadcast digit all values
+        // are one row of the source.
         if rows.aligned || steps[digit] >= d.range || !whole || d.src == 0 {
             return None;
         }
@@ -266,7 +274,7 @@ fn cut_range(range: i64, need: i64, unit: i64) -> i64 {
     let pieces = range / need + i64::from(range % need > 0);
     let step = range / pieces + i64::from(range % pieces > 0);
     let step = (step + unit - 1) / unit * unit;
-    // Powers of two are cheap to divide by.
+    // Powers of two are cheap to divide by; up to an eighth of the threads of the last tile may stay unused for that.
     let power = step.cast_unsigned().next_power_of_two().cast_signed();
     let step = if power * 7 / 8 <= step { power } else { step };
     step.min(range)
@@ -284,6 +292,8 @@ impl TileRows {
                 break;
             }
         }
+        // The rows of one side are numbered by the digits that are adjacent on the other: neighbours in the list of rows
+        // are then near on that side.
         let other = match side {
             TensorSide::Src => all.adjacent_chain(TensorSide::Dst),
             TensorSide::Dst => all.adjacent_chain(TensorSide::Src),
@@ -299,7 +309,7 @@ impl TileRows {
             TensorSide::Dst => all.unit.dst,
         });
         let length: i64 = chain.iter().map(|i| spans[*i]).product();
-        // What the address of a row is a multiple of: of all that moves it.
+        // The address of a row is a multiple of whatever divides all steps that move it.
         let moves = all.digits.iter().enumerate().filter(|(_, d)| d.range > 1).map(|(i, d)| {
             let step = if chain.contains(&i) { steps[i] } else { 1 };
             let lead = d.side_stride(side) * (spans[i] - steps[i]);
@@ -318,6 +328,7 @@ impl TileRows {
             .last()
             .map_or(0, |i| all.digits[*i].range % steps[*i] * (length / spans[*i]) * width);
         let whole = aligned && bytes % 16 == 0 && partial % 16 == 0;
+        // A row that begins up to `16 - grain` bytes behind a vector may touch one vector more.
         let vectors = (bytes + 16 - grain + 15) / 16;
         let count = rows.iter().map(|i| spans[*i]).product();
         TileRows { chain, rows, length, count, aligned, whole, vectors, width }

@@ -1,5 +1,5 @@
-//! What the threads of a block do with a tile: where it begins, and its source rows into shared memory.
-//! `tile_store.rs` has the way out.
+//! The part of a kernel that finds the tile of a block and copies its source rows into shared memory.
+//! `tile_store.rs` has the stores.
 
 use crate::description::{
     AddressSpace, BlockProgram, KernelCond, KernelExpr, KernelStmt, TensorSide, VariableFrame,
@@ -10,7 +10,7 @@ use crate::rows::BLOCK_THREADS;
 use crate::tile::SharedTile;
 use std::ops::Range;
 
-/// The part that moves tile by tile. `readable` are the bytes of the source that may be read.
+/// The part that moves one tile for each block. `readable` are the bytes of the source that may be read.
 pub(crate) fn describe_tile_move(
     all: &ByteNest,
     tile: &SharedTile,
@@ -65,12 +65,12 @@ fn describe_tile(all: &ByteNest, tile: &SharedTile) -> Vec<String> {
     let s = tile.swizzle;
     lines.push(match (s.bits, s.padding) {
         _ if !tile.src.aligned => {
-            "turned in shared memory, where each row lies as in the source, modulo 16 bytes.".into()
+            "transposed in shared memory, where each row has its address in the source modulo 16 bytes.".into()
         }
-        (0, 0) => "turned in shared memory.".into(),
-        (0, p) => format!("turned in shared memory with {p} unused bytes after each row."),
+        (0, 0) => "transposed in shared memory.".into(),
+        (0, p) => format!("transposed in shared memory with {p} unused bytes after each row."),
         (bits, _) => format!(
-            "turned in shared memory: vector v of row r lies at v ^ (r / {} % {}).",
+            "transposed in shared memory: vector v of row r is at v ^ (r / {} % {}).",
             s.divide,
             1 << bits
         ),
@@ -78,21 +78,21 @@ fn describe_tile(all: &ByteNest, tile: &SharedTile) -> Vec<String> {
     lines
 }
 
-/// What is known while a part is written.
+/// The state while a part is written.
 pub(crate) struct TileWriter<'a> {
     pub(crate) all: &'a ByteNest,
     pub(crate) tile: &'a SharedTile,
     pub(crate) frame: VariableFrame,
-    /// For each digit the values that this tile has of it, where that differs from tile to tile.
+    /// For each digit the number of values that this tile has of it, where that differs from tile to tile.
     pub(crate) rest: Vec<Option<KernelExpr>>,
-    /// The first value that the box of this tile has of the digit that rows are skewed along.
+    /// The first value that this tile has of the digit along which rows are skewed.
     pub(crate) skewed: KernelExpr,
-    /// What digits of this tile may count up to until padding begins; it may be less than 0.
+    /// The sum that digits of this tile may reach before padding begins; less than 0 where the tile is all padding.
     pub(crate) data: KernelExpr,
 }
 
 impl TileWriter<'_> {
-    /// Where the tile of this block begins on both sides.
+    /// Writes the addresses at which the tile of this block begins on both sides.
     fn write_origin(
         &mut self,
         body: &mut Vec<KernelStmt>,
@@ -106,6 +106,8 @@ impl TileWriter<'_> {
         let (mut from, mut to) = (KernelExpr::Int(a), KernelExpr::Int(b));
         let cut = tile.cut_digits(all);
         let mut data = KernelExpr::Int(all.limit.map_or(0, |l| l.end));
+        // The number of the block is split into the numbers of the tile along each digit, by constants: the compiler
+        // turns these divisions into multiplications.
         for (k, i) in cut.iter().enumerate() {
             let (d, step, count) = (all.digits[*i], tile.steps[*i], tile.tiles_along(all, *i));
             let last = k + 1 == cut.len() && !many;
@@ -114,6 +116,7 @@ impl TileWriter<'_> {
             let (span, lead) = (tile.loaded_span(*i), tile.loaded_span(*i) - step);
             from = from + (&g * (d.src * step) - d.src * lead);
             to = to + &g * (d.dst * step);
+            // Only where tiles differ in size is there a variable for it; otherwise every comparison with it folds.
             if tile.has_partial_tile(all, *i) || lead > 0 {
                 let rest = (KernelExpr::Int(d.range + lead) - &g * step).smaller_of(span);
                 let rest =
@@ -136,19 +139,19 @@ impl TileWriter<'_> {
         (self.frame.bind_expression(body, "from", from), self.frame.bind_expression(body, "to", to))
     }
 
-    /// What the digits of a place in this tile count towards the end of the data.
+    /// The weighted sum of the digits of a position in this tile, which the end of the data bounds.
     pub(crate) fn weighted_position(&self, values: &[KernelExpr]) -> KernelExpr {
         let weighed = self.all.digits.iter().zip(values).filter(|(d, _)| d.weight > 0);
         weighed.fold(KernelExpr::Int(0), |sum, (d, value)| sum + value * d.weight)
     }
 
-    /// Whether the digits of a row of the source count one after the other, so that padding ends it.
+    /// Whether the weights of the digits of a source row are those of its elements, so that the data is a prefix of it.
     fn padding_ends_rows(&self) -> bool {
         let weights = self.tile.src.chain_weights(&self.tile.loaded_spans());
         weights.iter().all(|(i, weight)| self.all.digits[*i].weight == *weight)
     }
 
-    /// The remainder by the bytes of a sector, or of a vector, of the address where the tile begins on a side.
+    /// Writes the remainder of the address at which the tile begins on a side, by the bytes of a vector or of a sector.
     pub(crate) fn write_low_bits(
         &mut self,
         body: &mut Vec<KernelStmt>,
@@ -165,7 +168,7 @@ impl TileWriter<'_> {
         if rows.aligned {
             return KernelExpr::Int(0);
         }
-        // The tiles that come first may begin in front of the source.
+        // The first tiles may begin in front of the source, and remainders are of numbers that are 0 or more.
         let ahead = match (side, tile.skew) {
             (TensorSide::Src, Some(skew)) => (skew.lead * all.digits[skew.digit].src).max(0),
             _ => 0,
@@ -176,7 +179,7 @@ impl TileWriter<'_> {
         self.frame.new_variable(name, 0, modulus - 1).assign_value(body, value)
     }
 
-    /// The elements of a row of this tile, as an expression and at most.
+    /// The elements of a row of this tile.
     pub(crate) fn row_length(&self, side: TensorSide) -> KernelExpr {
         let rows = if side == TensorSide::Src { &self.tile.src } else { &self.tile.dst };
         match rows.chain.last() {
@@ -188,14 +191,14 @@ impl TileWriter<'_> {
         }
     }
 
-    /// Whether a value of a digit is one of this tile.
+    /// The condition that a value of a digit is one of this tile.
     pub(crate) fn inside_tile_cond(&self, i: usize, value: &KernelExpr) -> KernelCond {
         let below = match &self.rest[i] {
             Some(rest) => KernelCond::less_than(value.clone(), rest.clone()),
             None => KernelCond::always_true(),
         };
         match self.tile.skew {
-            // Values in front of the first tile are none of the tensor.
+            // The rows in front of the first tile are outside of the tensor.
             Some(skew) if skew.digit == i => {
                 KernelCond::at_most(skew.lead, &self.skewed + value).and_also(below)
             }
@@ -203,7 +206,7 @@ impl TileWriter<'_> {
         }
     }
 
-    /// Source rows into shared memory.
+    /// Writes the loads of source rows into shared memory.
     fn write_loads(
         &mut self,
         body: &mut Vec<KernelStmt>,
@@ -232,7 +235,8 @@ impl TileWriter<'_> {
             valid = valid.and_also(self.inside_tile_cond(i, &value));
             values[i] = value;
         }
-        // Rows that a smaller tile does not have may lie in front of the tensor, and skewed rows may begin there.
+        // Addresses are named inside of the condition that the row exists: those of rows that a smaller tile lacks may be
+        // before the tensor, which the range of the variable does not allow. Skewed rows may begin there too.
         let mut here = Vec::new();
         let ahead = match tile.skew {
             Some(skew) if rows.chain.contains(&skew.digit) => {
@@ -242,6 +246,8 @@ impl TileWriter<'_> {
         };
         let high = start.value_range().1;
         let start = self.frame.new_variable("start", -ahead, high).assign_value(&mut here, start);
+        // A row keeps its remainder modulo 16 in shared memory, so that aligned vectors of the source are aligned vectors
+        // there.
         let shift = if rows.aligned {
             KernelExpr::Int(0)
         } else {
@@ -253,6 +259,8 @@ impl TileWriter<'_> {
         let mut within = KernelCond::less_than(&vector * 16, &shift + &bytes);
         if all.limit.is_some() {
             let count = self.weighted_position(&values);
+            // Vectors behind the data need not be loaded; where the data is no prefix of a row, elements are tested one by
+            // one when they are stored.
             if self.padding_ends_rows() {
                 let end = &shift + (&self.data - &count) * rows.width;
                 within = within.and_also(KernelCond::less_than(&vector * 16, end));
@@ -260,7 +268,9 @@ impl TileWriter<'_> {
             valid = valid.and_also(KernelCond::less_than(count, self.data.clone()));
         }
         let to = self.shared_vector_address(&vector, &row, &values, src_low);
-        let bring = KernelStmt::Bring { from: at.clone(), to: to.clone() };
+        let bring = KernelStmt::CopyAsync { from: at.clone(), to: to.clone() };
+        // A vector may reach beyond the bytes that may be read at the two ends of the source alone; inside of it, such a
+        // vector reads bytes of other rows, which are not used.
         let load = if rows.whole {
             vec![bring]
         } else {
@@ -286,7 +296,7 @@ impl TileWriter<'_> {
         body.push(KernelStmt::For(u, rounds, loads));
     }
 
-    /// Where a vector of a source row lies in shared memory.
+    /// The address of a vector of a source row in shared memory.
     fn shared_vector_address(
         &self,
         vector: &KernelExpr,
@@ -306,7 +316,7 @@ impl TileWriter<'_> {
         (begin / 16 + vector) * 16
     }
 
-    /// A vector that sticks out of the source: element by element.
+    /// The load of a vector that reaches beyond the readable bytes: element by element.
     fn write_edge_load(
         &mut self,
         into: &VectorRegister,
@@ -333,7 +343,7 @@ impl TileWriter<'_> {
         body
     }
 
-    /// The slot of this thread in round `u`, and its vector and row.
+    /// Writes the slot of this thread in round `u`, and its vector and row.
     fn write_slot(
         &mut self,
         body: &mut Vec<KernelStmt>,
@@ -341,6 +351,7 @@ impl TileWriter<'_> {
         vectors: i64,
     ) -> (KernelExpr, KernelExpr, KernelExpr) {
         let threads = i64::from(BLOCK_THREADS);
+        // Vectors of a row first, so that the lanes of a warp read adjacent bytes.
         let slot = KernelExpr::Thread(threads - 1) + KernelExpr::Var(u.clone()) * threads;
         let slot = self.frame.bind_expression(body, "slot", slot);
         let vector = self.frame.bind_expression(body, "vector", &slot % vectors);
@@ -357,6 +368,7 @@ impl TileWriter<'_> {
 impl crate::description::KernelVar {
     /// Gives the variable its value.
     pub(crate) fn assign_value(self, body: &mut Vec<KernelStmt>, value: KernelExpr) -> KernelExpr {
+        // A constant needs no variable, and its uses fold.
         if matches!(value, KernelExpr::Int(_)) {
             return value;
         }

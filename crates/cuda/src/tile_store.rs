@@ -1,4 +1,5 @@
-//! Destination rows of a tile out of shared memory: every thread gathers the elements of aligned vectors.
+//! The part of a kernel that stores the destination rows of a tile: every thread gathers the elements of aligned vectors
+//! from shared memory.
 
 use crate::description::{
     AddressSpace, KernelCond, KernelExpr, KernelStmt, TensorSide, VectorRegister, guard_statements,
@@ -8,12 +9,12 @@ use crate::rows::BLOCK_THREADS;
 use crate::tile::RowSkew;
 use crate::tile_part::TileWriter;
 
-/// Writes where an element of a vector lies in shared memory, and what it counts towards the end of the data.
+/// Writes the address of an element of a vector in shared memory, and its weighted sum, which the end of the data bounds.
 type ElementAddressing<'a, W> =
     dyn Fn(&mut W, &mut Vec<KernelStmt>, &KernelExpr) -> (KernelExpr, KernelExpr) + 'a;
 
 impl TileWriter<'_> {
-    /// Destination rows out of shared memory.
+    /// Writes the stores of destination rows.
     pub(crate) fn write_stores(
         &mut self,
         body: &mut Vec<KernelStmt>,
@@ -25,6 +26,7 @@ impl TileWriter<'_> {
         let slots = rows.count * rows.vectors;
         let threads = i64::from(BLOCK_THREADS);
         let rounds = (slots + threads - 1) / threads;
+        // Rows of a skewed tile have the length of a whole one: their ends are tested against the row of the tensor.
         let length = match tile.skew {
             None => self.row_length(TensorSide::Dst),
             Some(_) => KernelExpr::Int(rows.length),
@@ -41,7 +43,7 @@ impl TileWriter<'_> {
         let slot = self.frame.bind_expression(&mut inside, "slot", slot);
         let (vector, row) = match tile.lane_groups() {
             None => (&slot % rows.vectors, &slot / rows.vectors),
-            // A warp is 8 vectors along a row by 4 rows.
+            // A warp is 8 vectors along a row by 4 rows: whole lines of 128 bytes, gathered from more banks than one row.
             Some(groups) => {
                 (&slot % 8 + &slot / 32 % groups * 8, &slot / 8 % 4 + &slot / (32 * groups) * 4)
             }
@@ -64,7 +66,7 @@ impl TileWriter<'_> {
             valid = valid.and_also(self.inside_tile_cond(i, &value));
             values[i] = value;
         }
-        // `valid` speaks of digits that are named in `one`: the slots are tested outside of it.
+        // `valid` uses digits that are named inside of `one`, so the condition on the slot alone is tested outside.
         let (outer, inner) = split_condition(valid);
         let shift = if rows.aligned {
             KernelExpr::Int(0)
@@ -76,7 +78,8 @@ impl TileWriter<'_> {
         let at = self.frame.bind_expression(&mut one, "at", at);
 
         let first = self.frame.bind_expression(&mut one, "first", &vector * per_vector);
-        // The elements of the row that are there: all of this tile, and of skewed rows all of the tensor's row.
+        // The elements of the row that exist: those of this tile, and where rows are skewed all of the row of the tensor,
+        // because the block has loaded those in front of its box too.
         let (begin, end) = match tile.skew {
             None => (shift.clone(), &shift + &length),
             Some(skew) => {
@@ -108,7 +111,7 @@ impl TileWriter<'_> {
             }
             body
         };
-        // Blocks whose tile has no padding do not ask for each element.
+        // A block whose tile has no padding branches once, and does not test each element.
         let most = all.digits.iter().zip(&tile.steps).map(|(d, s)| d.weight * (s - 1)).sum::<i64>();
         let stored = match all.limit {
             None => stored(self, false),
@@ -122,7 +125,7 @@ impl TileWriter<'_> {
         body.push(KernelStmt::For(u, rounds, inside));
     }
 
-    /// A whole vector of the destination, gathered from shared memory. With `padding` some of its elements may be.
+    /// A whole vector of the destination, gathered from shared memory. With `padding` some of its elements may be padding.
     fn write_gather(
         &mut self,
         at: &KernelExpr,
@@ -131,6 +134,7 @@ impl TileWriter<'_> {
     ) -> Vec<KernelStmt> {
         let (kind, per_vector) = (self.all.unit, (16 / self.tile.dst.width).max(1));
         let into = VectorRegister { array: 1, index: KernelExpr::Int(0) };
+        // Elements are put into cleared registers by OR, which is one instruction for each.
         let mut body = vec![KernelStmt::Set(into.clone(), [0; 16])];
         let e = self.frame.new_variable("e", 0, per_vector - 1);
         let element = KernelExpr::Var(e.clone());
@@ -161,7 +165,7 @@ impl TileWriter<'_> {
         body
     }
 
-    /// The elements of a vector of the destination that are there, one by one: those from `begin` to `end` of its row.
+    /// The elements of a vector of the destination that exist, one by one: those from `begin` to `end` of its row.
     fn write_single_elements(
         &mut self,
         at: &KernelExpr,
@@ -199,13 +203,14 @@ impl TileWriter<'_> {
                 ));
             }
         }
+        // A loop and not unrolled: few threads write single elements, and the machine code stays short.
         let there = KernelCond::at_most(begin.clone(), here.clone())
             .and_also(KernelCond::less_than(here, end.clone()));
         vec![KernelStmt::Loop(e, per_vector, guard_statements(there, one))]
     }
 
-    /// Where element `place` of a destination row, counted from the first that the block loads, lies in shared memory; and
-    /// what it counts towards the end of the data.
+    /// The address in shared memory of element `place` of a destination row, counted from the first that the block loads;
+    /// and its weighted sum, which the end of the data bounds.
     fn shared_element_address(
         &mut self,
         body: &mut Vec<KernelStmt>,
@@ -215,6 +220,7 @@ impl TileWriter<'_> {
     ) -> (KernelExpr, KernelExpr) {
         let (all, tile) = (self.all, self.tile);
         let spans = tile.loaded_spans();
+        // Elements that a partial tile lacks are never addressed, so the bound is that of a whole tile.
         let most = tile.dst.chain.iter().map(|i| spans[*i]).product::<i64>() - 1;
         let place = self.frame.new_variable("p", 0, most).assign_value(body, place.clone());
         let mut values = values.to_vec();
@@ -249,7 +255,7 @@ fn row_elements(all: &ByteNest, skew: RowSkew) -> i64 {
     all.digits[skew.digit].range * skew.inner
 }
 
-/// The condition on the slot alone, and the others.
+/// The condition on the slot alone, and the other conditions.
 fn split_condition(cond: KernelCond) -> (KernelCond, KernelCond) {
     match cond {
         KernelCond::All(mut all) if !all.is_empty() => {

@@ -7,7 +7,7 @@ use zellige_layout::{Layout, StridedLayout, Swizzle, TileLayout};
 use zellige_movement::{MoveDtypes, MovePlan, PaddingFill};
 use zellige_stick::StickLayout;
 
-/// The strides of a dense tensor whose dimensions lie in this order, slowest first.
+/// The strides of a dense tensor whose dimensions are in this order, slowest first.
 fn permuted(shape: &[i64], order: &[usize]) -> Layout {
     let mut stride = vec![0; shape.len()];
     let mut weight = 1;

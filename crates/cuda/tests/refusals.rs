@@ -1,4 +1,4 @@
-//! What does not become a kernel, with the messages of the engine for the CPU.
+//! Plans that do not become kernels, with the messages of the engine for the CPU.
 
 use zellige_cuda::{CudaError, CudaProgram, Gpu, LaunchAlignment};
 use zellige_layout::StridedLayout;

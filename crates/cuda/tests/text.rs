@@ -11,7 +11,7 @@ use zellige_layout::{Layout, StridedLayout, TileLayout};
 use zellige_movement::{MoveDtypes, MovePlan, PaddingFill};
 use zellige_stick::StickLayout;
 
-/// A case and what it is to give.
+/// A case and its expected result.
 fn case(
     src: &Layout,
     dst: &Layout,

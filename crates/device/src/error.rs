@@ -11,7 +11,7 @@ pub type Result<T, E = DeviceError> = std::result::Result<T, E>;
 
 /// A refused request. The card stays usable, and nothing was changed.
 ///
-/// Every variant carries what was asked and its message says what would have been accepted.
+/// Every variant carries the request, and its message says what would have been accepted.
 /// [`DeviceError::kind`] is a stable identifier for programs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -24,7 +24,7 @@ pub enum DeviceError {
     TooLarge {
         /// The memory: device memory, a segment, a core's LX.
         place: String,
-        /// Bytes asked.
+        /// The requested bytes.
         asked: u64,
         /// The longest allocation there.
         limit: u64,
@@ -38,7 +38,7 @@ pub enum DeviceError {
     OutOfMemory {
         /// The memory: device memory, a segment, a core's LX.
         place: String,
-        /// Bytes asked.
+        /// The requested bytes.
         asked: u64,
         /// Bytes taken by live blocks.
         used: u64,
@@ -47,21 +47,21 @@ pub enum DeviceError {
         /// The longest allocation that would succeed.
         largest_hole: u64,
     },
-    /// The simulated memory has room and the machine that simulates it has not.
+    /// The simulated memory has room, but the machine that simulates it has not.
     #[error(
         "the host machine has no {} for a block of the simulated card or a copy of it ({reason}); free host \
          memory or raise the limit on address space (ulimit -v)", BinaryBytes(*asked)
     )]
     HostMemory {
-        /// Bytes asked.
+        /// The requested bytes.
         asked: u64,
-        /// What the system said.
+        /// The error of the system.
         reason: String,
     },
     /// A segment number past the last one.
     #[error("segment {segment} does not exist; segments are 0 to {}", count.saturating_sub(1))]
     NoSuchSegment {
-        /// The number asked for.
+        /// The requested number.
         segment: usize,
         /// How many there are.
         count: usize,
@@ -69,7 +69,7 @@ pub enum DeviceError {
     /// A core number past the last one.
     #[error("core {core} does not exist; cores are 0 to {}", count.saturating_sub(1))]
     NoSuchCore {
-        /// The number asked for.
+        /// The requested number.
         core: usize,
         /// How many there are.
         count: usize,
@@ -87,7 +87,7 @@ pub enum DeviceError {
     /// A number of cores that a card cannot use.
     #[error("a card cannot use {cores} cores; accepted are 1 to {most}")]
     BadCoreCount {
-        /// The number asked for.
+        /// The requested number.
         cores: usize,
         /// How many there are.
         most: usize,
@@ -95,15 +95,15 @@ pub enum DeviceError {
     /// A device mode that does not exist.
     #[error("unknown device mode `{mode}`; accepted are `dl16` and `ieee`")]
     UnknownMode {
-        /// The mode asked for.
+        /// The requested mode.
         mode: String,
     },
-    /// A tensor was to be put where programs live.
+    /// A tensor was to be put into the segment for programs.
     #[error(
         "segment {segment} (base {base:#x}) is reserved for programs; tensors go to {accepted}"
     )]
     ProgramSegment {
-        /// The segment asked for.
+        /// The requested segment.
         segment: usize,
         /// Its base address.
         base: u64,
@@ -139,8 +139,8 @@ pub enum DeviceError {
         /// The dtype of the tensor.
         dtype: Dtype,
     },
-    /// A tensor that kernels cannot read as it lies.
-    #[error("dimension {dim} does not lie in whole sticks: {reason}; copy the tensor first")]
+    /// A tensor that kernels cannot read in its layout.
+    #[error("dimension {dim} is not in whole sticks: {reason}; copy the tensor first")]
     Irregular {
         /// The logical dimension.
         dim: usize,
@@ -211,13 +211,13 @@ pub enum DeviceError {
          (high priority)"
     )]
     NoSuchStream {
-        /// The number asked for.
+        /// The requested number.
         stream: u32,
     },
     /// A card number past the last one.
     #[error("Device index {index} out of range [0, {count})")]
     NoSuchCard {
-        /// The number asked for.
+        /// The requested number.
         index: usize,
         /// How many cards there are.
         count: usize,
@@ -237,13 +237,13 @@ pub enum DeviceError {
         op: String,
         /// Later operations of the stream that were skipped.
         skipped: u64,
-        /// What it said.
+        /// Its message.
         error: Box<DeviceError>,
     },
     /// Work in the background panicked.
     #[error("panicked: {message}")]
     Panicked {
-        /// What the panic said.
+        /// The message of the panic.
         message: String,
     },
     /// Work of a card wanted to wait for the worker that it runs on.
@@ -281,7 +281,7 @@ pub enum DeviceError {
     NoWorker {
         /// The card.
         card: usize,
-        /// What the system said.
+        /// The error of the system.
         reason: String,
     },
     /// An operation that cannot be, or operands that it does not take.

@@ -7,11 +7,11 @@
 //! ```
 //! use zellige_device::Card;
 //! use zellige_machine::Hardware;
-//! let card = Card::new(0, Hardware::card())?;
-//! let block = card.memory().alloc(1000)?;
-//! assert_eq!((block.address() % 128, block.bytes()), (0, 1000));
-//! block.write()[0] = 7;
-//! assert_eq!(block.read()[..2], [7, 0]);
+//! let card = Card::new(0, Hardware::card_preset())?;
+//! let block = card.memory().alloc_block(1000)?;
+//! assert_eq!((block.address() % 128, block.requested_bytes()), (0, 1000));
+//! block.lock_for_write()[0] = 7;
+//! assert_eq!(block.lock_for_read()[..2], [7, 0]);
 //! assert_eq!(card.stats().memory.reserved, 1024);
 //! # Ok::<(), zellige_device::DeviceError>(())
 //! ```
@@ -34,12 +34,14 @@ pub use error::{DeviceError, Result};
 pub use kernels::moves::{ElementMove, PieceOwner, TensorPiece};
 pub use kernels::{KernelLayouts, LayoutNeed};
 pub use memory::{BlockGuards, DeviceMemory, MemoryBlock, MemoryStats, WriteStamp};
+pub use run::compute::OpOutcome;
 pub use run::division::{LoopSpan, WorkDivision, core_order};
-pub use run::eager::{LaunchOutcome, OpOutcome};
+pub use run::launch::LaunchOutcome;
 pub use run::loops::OpLoops;
+pub use run::plan::PlanOp;
 pub use run::prepared::PreparedLaunch;
 pub use run::recall::copy_again;
-pub use run::{PlanOp, RunOp};
+pub use run::run_op::RunOp;
 pub use stream::{CardEvent, CardStreams, StreamId};
 pub use tensor::Tensor;
 pub use tensor::format::{default_layout, host_format};

@@ -20,32 +20,38 @@ impl ByteFile {
         InputFile::open(path.as_ref()).map(ByteFile)
     }
 
-    /// Opens a file that a text of others names, if it lies below `folder`: neither `..` nor a symbolic
-    /// link leads out. A hard link is the file itself.
+    /// Opens a file whose name comes from an untrusted text, if it is below `folder`: neither `..`
+    /// nor a symbolic link may lead out. A hard link counts as the file itself.
     ///
     /// # Errors
-    /// Besides those of [`ByteFile::open`]: a file outside of the folder, with the place where it lies.
+    /// Besides those of [`ByteFile::open`]: a file outside of the folder, with its real path.
     pub fn open_below(folder: impl AsRef<Path>, name: &str) -> Result<ByteFile> {
+        // The parent of a bare file name is the empty path, which no call of the system accepts.
         let folder = match folder.as_ref() {
             here if here.as_os_str().is_empty() => Path::new("."),
             other => other,
         };
         let path = folder.join(name);
         let failed = |e| FileError::from_io(&path, "open it", e);
+        // Comparing texts is not enough: `a/../../b` and a link inside of the folder both look as
+        // if they were below it.
         let root = disk::canonicalize_path(folder).map_err(failed)?;
         let place = disk::canonicalize_path(&path).map_err(failed)?;
         check_below(&path, &root, &place)?;
+        // Opening a device or a pipe can block or have effects, so its kind is checked by name
+        // first.
         let kind = disk::stat_no_link(&place).map_err(failed)?;
         if !kind.is_file() {
             return Err(FileError::NotAFile { path, writing: false });
         }
-        // A part of the way may have become a link since: what counts is where the open file lies.
+        // A part of the path may have become a link since the check, so the path of the opened file
+        // is checked again.
         let file = disk::open_file_no_link(&place).map_err(failed)?;
         check_below(&path, &root, &path_of_open_file(&file).map_err(failed)?)?;
         InputFile::from_open_file(file, &path).map(ByteFile)
     }
 
-    /// Bytes when it was opened.
+    /// Its length in bytes when it was opened.
     pub fn byte_len(&self) -> u64 {
         self.0.len
     }
@@ -59,15 +65,15 @@ impl ByteFile {
         self.0.read_exact_at(buffer, at)
     }
 
-    /// `length` bytes from `at` on.
+    /// Reads `length` bytes from `at` on.
     ///
     /// # Errors
-    /// As [`ByteFile::read_at`], and what does not fit in memory.
+    /// As for [`ByteFile::read_at`], and lengths that do not fit in memory.
     pub fn read_range(&self, at: u64, length: u64) -> Result<Vec<u8>> {
         self.0.read_bytes(at, length, "what is read")
     }
 
-    /// Zeroed memory as long as the file. Pages of it that are never written to take no memory.
+    /// Allocates zeroed memory as long as the file. Pages that are never written to take no memory.
     ///
     /// # Errors
     /// A length that the system has no memory for.
@@ -76,7 +82,7 @@ impl ByteFile {
             .map_err(|e| FileError::from_io(&self.0.path, "hold it in memory", e))
     }
 
-    /// That nobody has written to the file since it was opened.
+    /// Checks that the file has not changed since it was opened.
     ///
     /// # Errors
     /// [`FileError::Changed`].
@@ -85,18 +91,19 @@ impl ByteFile {
     }
 }
 
-/// That a place without links lies below a folder without links.
+/// Checks that a path without links is below a folder without links.
 fn check_below(path: &Path, root: &Path, place: &Path) -> Result<()> {
     if place.starts_with(root) {
         return Ok(());
     }
-    let what = format!("it lies in {}, outside of the folder that names it", show_path(place));
+    let what = format!("it is in {}, outside of the folder that names it", show_path(place));
     let accepted = format!("a file below {}, itself and no link that leads out", show_path(root));
     Err(FileError::refused_request(path, what, accepted))
 }
 
-/// Where an open file lies now.
+/// The current path of an open file.
 fn path_of_open_file(file: &File) -> std::io::Result<PathBuf> {
+    // Linux keeps the current path of every open file there, after all links and renames.
     disk::read_link(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
 }
 
@@ -124,7 +131,7 @@ mod tests {
         symlink("..", root.join("up")).unwrap();
         symlink("loop", root.join("loop")).unwrap();
         symlink("nowhere", root.join("none")).unwrap();
-        // The model's folder may be reached by a link: what counts is where it lies.
+        // The model's folder may be reached through a link; its real path counts.
         symlink(&root, base.join("other")).unwrap();
         for folder in [root.clone(), base.join("other"), base.join("model-2/../model")] {
             for name in ["data/w", "inside", "folder/w", "./data/../data/w", "up/model/data/w"] {
@@ -149,7 +156,7 @@ mod tests {
         std::fs::remove_dir_all(&base).unwrap();
     }
 
-    /// A link that changes its target all the time: what is opened is always what lies inside.
+    /// A link changes its target all the time; every file that is opened is inside of the folder.
     #[test]
     fn a_link_that_changes_never_leads_out() {
         use std::sync::atomic::{AtomicBool, Ordering};

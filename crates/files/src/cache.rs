@@ -1,12 +1,13 @@
-//! Results that were computed before, by the content of everything they depend on.
+//! A cache of results, keyed by the content of everything they depend on.
 //!
-//! An entry is a file whose name is a cryptographic hash of that content, so nobody finds another content
-//! of the same name. Its first line has the hash again and one of what follows, which shows damage but
-//! proves nothing: whoever can write an entry can write both. So an entry is believed because of *who* wrote
-//! it: the folder and the entry belong to this user and nobody else can write to them, and the entry is a
-//! plain file. Everything else is left alone and answered by [`CacheLookup::Refused`].
+//! An entry is a file whose name is a cryptographic hash of that content, so that different
+//! contents have different names. Its first line repeats the hash and has a hash of the body, which
+//! detects damage but proves no origin: anybody who can write an entry can write both. An entry is
+//! therefore trusted because of its owner: the folder and the entry belong to this user and are
+//! writable by nobody else, and the entry is a plain file. Everything else is left untouched and
+//! answered by [`CacheLookup::Refused`].
 //!
-//! A cache that cannot be written is no error: the next time takes as long as this one, and nothing else.
+//! A cache that cannot be written is not an error: the next run only takes as long as this one.
 
 use crate::disk;
 use crate::error::{Result, show_path};
@@ -18,7 +19,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use zellige_host::effective_user;
 
-/// Bytes of an entry at most.
+/// The largest entry, in bytes.
+// Compiled programs take up to some megabytes. The bound keeps a wrong file from being read into
+// memory whole.
 const MOST_BYTES: u64 = 1 << 28;
 
 /// A folder of entries of one kind, or none.
@@ -29,22 +32,22 @@ pub struct ContentCache {
     most: usize,
 }
 
-/// What an entry was found to be.
+/// The result of a lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CacheLookup {
-    /// What was put there.
+    /// The body of a valid entry.
     Entry(Vec<u8>),
-    /// There is none.
+    /// There is no entry.
     Missing,
-    /// It did not hold what it said, and is gone.
+    /// The entry was damaged and has been removed.
     Broken,
-    /// Somebody else may have written it: why it is not believed, and what to do.
+    /// Another user may have written the entry: why it is not trusted, and what to do.
     Refused(String),
 }
 
 impl ContentCache {
-    /// The folder of `ZELLIGE_CACHE` (`off` for none), or the user's cache folder. Entries are files
-    /// `*.KIND`; of more than `most`, the oldest go.
+    /// The folder of `ZELLIGE_CACHE` (`off` for none), or the user's cache folder. Entries are
+    /// files `*.KIND`; if there are more than `most`, the oldest are removed.
     pub fn new(kind: &'static str, most: usize) -> ContentCache {
         let folder = match std::env::var_os("ZELLIGE_CACHE") {
             Some(name) if name == "off" || name.is_empty() => None,
@@ -58,7 +61,7 @@ impl ContentCache {
         ContentCache { folder, kind, most }
     }
 
-    /// The same in a folder that is given.
+    /// A cache in a given folder.
     pub fn in_folder(folder: impl Into<PathBuf>, kind: &'static str, most: usize) -> ContentCache {
         ContentCache { folder: Some(folder.into()), kind, most }
     }
@@ -68,7 +71,7 @@ impl ContentCache {
         ContentCache { folder: None, kind, most: 0 }
     }
 
-    /// The entry of a [`content_hash`].
+    /// Looks up the entry of a [`content_hash`].
     pub fn look_up(&self, key: &str) -> CacheLookup {
         let Some(folder) = &self.folder else { return CacheLookup::Missing };
         let path = self.entry_path(folder, key);
@@ -77,6 +80,8 @@ impl ContentCache {
             Ok(Some(bytes)) => match self.checked_body(&bytes, key) {
                 Some(body) => CacheLookup::Entry(body.to_vec()),
                 None => {
+                    // A damaged entry would be found damaged every time; without it the next run
+                    // writes a good one.
                     let _ = disk::remove_file(&path);
                     CacheLookup::Broken
                 }
@@ -85,25 +90,29 @@ impl ContentCache {
         }
     }
 
-    /// Keeps an entry, where there is a folder that can be written and is this user's alone.
+    /// Stores an entry, if there is a folder that can be written and is trusted.
     pub fn store_entry(&self, key: &str, body: &[u8]) {
         if let Some(folder) = &self.folder {
-            // There is nobody who waits for it.
+            // A failure only costs time later, so it is ignored.
             let _ = self.try_store_entry(folder, key, body);
         }
     }
 
     fn try_store_entry(&self, folder: &Path, key: &str, body: &[u8]) -> Result<()> {
+        // Half of what is read at most, which leaves room for the first line.
         if body.len() as u64 > MOST_BYTES / 2 {
             return Ok(());
         }
         let failed = |e| crate::FileError::from_write(folder, "make it", e);
+        // For the user alone: others must not be able to put entries there, and need not see which
+        // models are compiled.
         disk::make_folders(folder, 0o700).map_err(failed)?;
         if check_trusted_folder(folder).is_err() {
             return Ok(());
         }
         let path = self.entry_path(folder, key);
-        // A link would lead the entry elsewhere, and nothing else can be replaced by renaming a file.
+        // Anything that is not a plain file is removed first: a link would redirect the write, and
+        // a folder cannot be replaced by a rename.
         if disk::stat_no_link(&path).is_ok_and(|known| !known.is_file()) {
             disk::remove_file(&path)
                 .map_err(|e| crate::FileError::from_write(&path, "replace it", e))?;
@@ -143,24 +152,26 @@ impl ContentCache {
                 entries.push(((known.mtime(), known.mtime_nsec()), path));
             }
         }
+        // By the time of writing. Looking an entry up does not touch it, so the oldest go and not
+        // the least used.
         entries.sort();
         let extra = entries.len().saturating_sub(self.most);
-        // Another process may have removed one.
+        // Another process may have removed an entry meanwhile.
         entries.into_iter().take(extra).for_each(|(_, path)| drop(disk::remove_file(&path)));
         Ok(())
     }
 }
 
-/// The bytes of an entry; why it is not believed where it is not.
+/// Reads the bytes of an entry, or the reason why it is not trusted.
 fn read_trusted(folder: &Path, path: &Path) -> Result<Option<Vec<u8>>, String> {
     let missing = |e: &std::io::Error| e.kind() == std::io::ErrorKind::NotFound;
     let known = match disk::stat_no_link(path) {
         Err(e) if missing(&e) => return Ok(None),
-        Err(e) => return Err(refusal_message(path, &format!("cannot be looked at: {e}"))),
+        Err(e) => return Err(refusal_message(path, &format!("cannot be examined: {e}"))),
         Ok(known) => known,
     };
     check_trusted_folder(folder)?;
-    // Looked at by name too: opening a device can have effects.
+    // The kind is checked by name first, because opening a device can have effects.
     check_trusted(path, &known, "a plain file", Metadata::is_file)?;
     let file = match disk::open_file_no_link(path) {
         Err(e) if missing(&e) => return Ok(None),
@@ -168,7 +179,7 @@ fn read_trusted(folder: &Path, path: &Path) -> Result<Option<Vec<u8>>, String> {
         Ok(file) => file,
     };
     let known = disk::stat_file(&file)
-        .map_err(|e| refusal_message(path, &format!("cannot be looked at: {e}")))?;
+        .map_err(|e| refusal_message(path, &format!("cannot be examined: {e}")))?;
     check_trusted(path, &known, "a plain file", Metadata::is_file)?;
     let input = InputFile::from_open_file(file, path).map_err(|e| e.to_string())?;
     input.check_max_len(MOST_BYTES).map_err(|e| e.to_string())?;
@@ -177,11 +188,11 @@ fn read_trusted(folder: &Path, path: &Path) -> Result<Option<Vec<u8>>, String> {
 
 fn check_trusted_folder(folder: &Path) -> Result<(), String> {
     let known = disk::stat_path(folder)
-        .map_err(|e| refusal_message(folder, &format!("cannot be looked at: {e}")))?;
+        .map_err(|e| refusal_message(folder, &format!("cannot be examined: {e}")))?;
     check_trusted(folder, &known, "a folder", Metadata::is_dir)
 }
 
-/// That only this user can have written something.
+/// Checks that only this user can have written a file or folder.
 fn check_trusted(
     path: &Path,
     known: &Metadata,
@@ -195,6 +206,7 @@ fn check_trusted(
     if owner != user {
         return Err(refusal_message(path, &format!("belongs to user {owner} and not to {user}")));
     }
+    // Bits 0o020 and 0o002 let the group and everybody write.
     if known.mode() & 0o022 != 0 {
         let mode = known.mode() & 0o777;
         return Err(refusal_message(path, &format!("can be written by others (mode {mode:03o})")));
@@ -214,6 +226,7 @@ fn refusal_message(path: &Path, why: &str) -> String {
 pub fn content_hash(parts: &[&[u8]]) -> String {
     let mut hash = blake3::Hasher::new();
     for part in parts {
+        // Without the lengths ("ab", "c") and ("a", "bc") would have one hash.
         hash.update(&(part.len() as u64).to_le_bytes());
         hash.update(part);
     }
@@ -265,7 +278,7 @@ mod tests {
         std::fs::remove_dir_all(folder).unwrap();
     }
 
-    /// What anybody could have put there is not believed, and nobody waits for it.
+    /// Files that other users could have put there are refused, without blocking on them.
     #[test]
     fn files_that_others_may_have_written_are_refused() {
         let (folder, cache) = cache_for_test("cache-others", 4);

@@ -1,4 +1,4 @@
-//! An opened file of tensors.
+//! An open file of tensors.
 
 use crate::error::{FileError, Result, list_names};
 use crate::info::{ContainerKind, FileContents, FileExtent, FileMetadata, TensorInfo};
@@ -10,24 +10,24 @@ use std::path::Path;
 
 /// A file of tensors whose headers have been read and checked.
 ///
-/// Opening reads headers only, whatever the size of the tensors. What [`Container::tensors`]
-/// lists lies inside the file as it was then.
+/// Opening reads only headers, whatever the size of the tensors. Every tensor that
+/// [`Container::tensors`] lists was inside of the file then.
 #[derive(Debug)]
 pub struct Container {
     input: InputFile,
     kind: ContainerKind,
     contents: FileContents,
-    /// The index of each tensor: a checkpoint asks for every one of tens of thousands.
+    /// The index of each tensor by name, because a checkpoint looks up tens of thousands of them.
     by_name: HashMap<String, usize>,
 }
 
 impl Container {
-    /// Opens a file, telling by its first bytes what it is; the name only matters for the error
-    /// when they tell nothing.
+    /// Opens a file and recognizes its format by its first bytes; the name only matters for the
+    /// error if they are unknown.
     ///
     /// # Errors
-    /// Whatever is not exactly as the format says: a wrong header, bytes that are missing, that
-    /// belong to two tensors or to none.
+    /// Every deviation from the format: a wrong header, missing bytes, bytes that belong to two
+    /// tensors or to none.
     pub fn open(path: impl AsRef<Path>) -> Result<Container> {
         let input = InputFile::open(path.as_ref())?;
         let kind = detect_kind(&input)?;
@@ -45,7 +45,7 @@ impl Container {
         Ok(Container { input, kind, contents, by_name })
     }
 
-    /// What the file is.
+    /// The format of the file.
     pub fn kind(&self) -> ContainerKind {
         self.kind
     }
@@ -55,11 +55,11 @@ impl Container {
         &self.input.path
     }
 
-    /// That nobody has written to the file since it was opened, so that what was read of it belongs
-    /// together.
+    /// Checks that the file has not changed since it was opened, so that everything read from it is
+    /// consistent.
     ///
     /// # Errors
-    /// [`FileError::Changed`] where its length or the time of its last change is another one.
+    /// [`FileError::Changed`] if its length or the time of its last change differs.
     pub fn check_unchanged(&self) -> Result<()> {
         self.input.check_unchanged()
     }
@@ -69,7 +69,7 @@ impl Container {
         &self.contents.tensors
     }
 
-    /// What else the file holds and why it is not listed: dtypes that Zellige does not know,
+    /// The other contents of the file, with the reasons why they are not listed: unknown dtypes,
     /// entries of an archive that are not arrays.
     pub fn refused_entries(&self) -> &[(String, FileError)] {
         &self.contents.refused
@@ -83,7 +83,7 @@ impl Container {
     /// The tensor of that name.
     ///
     /// # Errors
-    /// There is none, or it is a refused one: then the error is the reason.
+    /// There is none, or it was refused: then the error is the reason.
     pub fn find_tensor(&self, name: &str) -> Result<&TensorInfo> {
         if let Some(index) = self.by_name.get(name) {
             return Ok(&self.contents.tensors[*index]);
@@ -99,10 +99,11 @@ impl Container {
     /// The only tensor.
     ///
     /// # Errors
-    /// There are several or none; a refused one counts, as it could be the one that is meant.
+    /// There are several or none; a refused one counts, because it could be the intended one.
     pub fn only_tensor(&self) -> Result<&TensorInfo> {
         match (&self.contents.tensors[..], &self.contents.refused[..]) {
             ([tensor], []) => Ok(tensor),
+            // The only entry was refused: its reason helps more than "there is none".
             ([], [(_, reason)]) => Err(reason.clone()),
             (tensors, refused) => Err(FileError::NotOne {
                 path: self.input.path.clone(),
@@ -112,7 +113,7 @@ impl Container {
         }
     }
 
-    /// The tensor of a name, or without one the only tensor.
+    /// The tensor of a name, or without a name the only tensor.
     ///
     /// # Errors
     /// As [`Container::find_tensor`] and [`Container::only_tensor`].
@@ -147,6 +148,8 @@ fn read_single_npy(input: &InputFile) -> Result<TensorInfo> {
 }
 
 fn detect_kind(input: &InputFile) -> Result<ContainerKind> {
+    // Contents before names: a file may be renamed, and a wrong extension should not decide how
+    // bytes are read.
     let start = input.read_bytes(0, input.len.min(9), "the first bytes")?;
     if start.starts_with(npy::MAGIC) {
         return Ok(ContainerKind::Npy);
@@ -154,10 +157,11 @@ fn detect_kind(input: &InputFile) -> Result<ContainerKind> {
     if start.starts_with(b"PK\x03\x04") || start.starts_with(b"PK\x05\x06") {
         return Ok(ContainerKind::Npz);
     }
+    // safetensors has no mark; its header begins with a brace behind the 8 bytes of its length.
     if start.get(8) == Some(&b'{') {
         return Ok(ContainerKind::Safetensors);
     }
-    // The reader of the announced container says best what is wrong.
+    // The reader of the format that the name announces gives the best error.
     ContainerKind::announced_by_name(&input.path).ok_or_else(|| FileError::UnknownKind {
         path: input.path.clone(),
         found: match start.is_empty() {

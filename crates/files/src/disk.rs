@@ -1,11 +1,11 @@
 //! Every call that this crate makes to the operating system.
 //!
-//! Each is a fault point: with the feature `faults` a test lets any one of them fail, see [`crate::faults`].
-//! Without it the points are nothing.
+//! Each is a fault point: with the feature `faults` a test lets any one of them fail, see
+//! [`crate::faults`]. Without it the fault points do nothing.
 //!
-//! Files are read by position, never mapped: a file that somebody else shortens is then a read that ends
-//! early, where a mapping would end the program, and bytes that somebody else changes are those of the
-//! moment at which they were copied.
+//! Files are read by position and never mapped. If another process shortens a file, the read ends
+//! early, where access to a mapping would end the program by a signal; if another process changes
+//! bytes, the copy does not change under the reader.
 
 use crate::faults::{CallOutcome, SystemCall, fault_point};
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
@@ -17,42 +17,44 @@ use zellige_host::{AlignedBuffer, try_zeroed_vec};
 /// Opens a file for reading, without waiting for the other end of a pipe.
 pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     fault_point(SystemCall::Open)?;
+    // Without O_NONBLOCK opening a pipe waits for a writer, perhaps forever.
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
 }
 
-/// The same of a file that is no symbolic link.
+/// Opens a file for reading, unless it is a symbolic link.
 pub(crate) fn open_file_no_link(path: &Path) -> io::Result<File> {
     fault_point(SystemCall::Open)?;
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
     OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
-/// A file of this user for reading and writing, which locks of a network need; no symbolic link.
+/// Opens a file for reading and writing, unless it is a symbolic link. Locks on network file
+/// systems need write access.
 pub(crate) fn open_own_file(path: &Path) -> io::Result<File> {
     fault_point(SystemCall::Open)?;
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
     OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)
 }
 
-/// What a name stands for, behind symbolic links.
+/// The metadata of a path, following symbolic links.
 pub(crate) fn stat_path(path: &Path) -> io::Result<Metadata> {
     fault_point(SystemCall::Look)?;
     fs::metadata(path)
 }
 
-/// What a name stands for, a symbolic link itself.
+/// The metadata of a path, without following a symbolic link.
 pub(crate) fn stat_no_link(path: &Path) -> io::Result<Metadata> {
     fault_point(SystemCall::Look)?;
     fs::symlink_metadata(path)
 }
 
-/// What an open file is now.
+/// The metadata of an open file.
 pub(crate) fn stat_file(file: &File) -> io::Result<Metadata> {
     fault_point(SystemCall::Look)?;
     file.metadata()
 }
 
-/// Where a symbolic link points to.
+/// The target of a symbolic link.
 pub(crate) fn read_link(path: &Path) -> io::Result<PathBuf> {
     fault_point(SystemCall::Look)?;
     fs::read_link(path)
@@ -72,15 +74,19 @@ pub(crate) fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<usiz
     }
 }
 
-/// Fills `bytes` from a position; the end of the file comes too early otherwise.
+/// Fills `bytes` from a position; an error if the file ends before.
 pub(crate) fn read_exact_at(file: &File, mut bytes: &mut [u8], mut at: u64) -> io::Result<()> {
     while !bytes.is_empty() {
         match read_at(file, bytes, at) {
+            // A read of 0 bytes is the end of the file; trying again would loop forever on a file
+            // that was shortened.
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(got) => {
                 bytes = &mut bytes[got..];
                 at += got as u64;
             }
+            // A signal arrived before any byte was read; the call is repeated, as the standard
+            // library does.
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
         }
@@ -99,14 +105,14 @@ pub(crate) fn write_all_at(file: &File, bytes: &[u8], at: u64) -> io::Result<()>
     }
 }
 
-/// Gives a file its length.
+/// Sets the length of a file.
 pub(crate) fn set_len(file: &File, len: u64) -> io::Result<()> {
     fault_point(SystemCall::SetLen)?;
     file.set_len(len)
 }
 
-/// Finds room on the disk for the first bytes of a file, so that a disk that is too small is told before anything is
-/// written. A disk that cannot say so is met when they are written.
+/// Reserves disk space for the first bytes of a file, so that a full disk is reported before
+/// anything is written. On file systems without reservation the error comes from the writes.
 pub(crate) fn reserve_space(file: &File, len: u64) -> io::Result<()> {
     fault_point(SystemCall::Reserve)?;
     match zellige_host::reserve_file_space(file, len) {
@@ -117,13 +123,13 @@ pub(crate) fn reserve_space(file: &File, len: u64) -> io::Result<()> {
     }
 }
 
-/// Sets who may do what with an open file.
+/// Sets the permissions of an open file.
 pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     fault_point(SystemCall::SetMode)?;
     file.set_permissions(Permissions::from_mode(mode))
 }
 
-/// Puts a file on the disk.
+/// Flushes a file to the disk.
 pub(crate) fn sync_to_disk(file: &File) -> io::Result<()> {
     fault_point(SystemCall::Sync)?;
     file.sync_all()
@@ -135,7 +141,7 @@ pub(crate) fn clone_handle(file: &File) -> io::Result<File> {
     file.try_clone()
 }
 
-/// Takes the lock of a file; false where somebody else has it.
+/// Tries to lock a file; false if another process holds the lock.
 pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
     fault_point(SystemCall::Lock)?;
     match file.try_lock() {
@@ -145,17 +151,19 @@ pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// A file that did not exist, for this user alone.
+/// Creates a file that does not exist yet.
 pub(crate) fn create_file(path: &Path, mode: u32) -> io::Result<File> {
     fault_point(SystemCall::Create)?;
     OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)
 }
 
-/// A file of a folder that has no name and goes when it is closed. Where the file system knows none, it has
-/// the name `fallback` for a moment.
+/// Creates a file without a name in a folder, which disappears when it is closed. On file systems
+/// without such files it has the name `fallback` for a moment.
 pub(crate) fn create_unnamed(folder: &Path, mode: u32, fallback: &Path) -> io::Result<File> {
     fault_point(SystemCall::Create)?;
     let mut options = OpenOptions::new();
+    // O_TMPFILE makes a file that never has a name, so that nothing is left behind even after `kill
+    // -9`.
     let unnamed = options.read(true).write(true).mode(mode).custom_flags(libc::O_TMPFILE);
     if let Ok(file) = unnamed.open(folder) {
         return Ok(file);
@@ -165,7 +173,7 @@ pub(crate) fn create_unnamed(folder: &Path, mode: u32, fallback: &Path) -> io::R
     Ok(file)
 }
 
-/// Gives a file another name, in the place of what has it.
+/// Renames a file, replacing what has the new name.
 pub(crate) fn rename_file(from: &Path, to: &Path) -> io::Result<()> {
     fault_point(SystemCall::Rename)?;
     fs::rename(from, to)
@@ -177,31 +185,31 @@ pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
     fs::remove_file(path)
 }
 
-/// Makes a folder and those that it lies in.
+/// Creates a folder and its parents.
 pub(crate) fn make_folders(path: &Path, mode: u32) -> io::Result<()> {
     fault_point(SystemCall::MakeFolder)?;
     fs::DirBuilder::new().recursive(true).mode(mode).create(path)
 }
 
-/// Makes a folder that is not there yet.
+/// Creates a folder that does not exist yet.
 pub(crate) fn make_new_folder(path: &Path) -> io::Result<()> {
     fault_point(SystemCall::MakeFolder)?;
     fs::create_dir(path)
 }
 
-/// What lies in a folder. Entries that go meanwhile are left out.
+/// Lists the paths in a folder. Entries that disappear meanwhile are left out.
 pub(crate) fn list_folder(folder: &Path) -> io::Result<Vec<PathBuf>> {
     fault_point(SystemCall::List)?;
     Ok(fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path())).collect())
 }
 
-/// Zeroed memory of a length that a file or a user gave.
+/// Allocates zeroed memory of a length that comes from a file or a user.
 pub(crate) fn zeroed_memory(len: u64) -> io::Result<Vec<u8>> {
     fault_point(SystemCall::Allocate)?;
     usize::try_from(len).ok().and_then(try_zeroed_vec).ok_or_else(|| out_of_memory(len))
 }
 
-/// The same, aligned for moves.
+/// Allocates zeroed memory that is aligned for moves.
 pub(crate) fn aligned_buffer(len: u64) -> io::Result<AlignedBuffer> {
     fault_point(SystemCall::Allocate)?;
     usize::try_from(len)
@@ -210,19 +218,20 @@ pub(crate) fn aligned_buffer(len: u64) -> io::Result<AlignedBuffer> {
         .ok_or_else(|| out_of_memory(len))
 }
 
-/// Appends bytes to what is in memory.
+/// Appends bytes to a vector.
 pub(crate) fn append_bytes(to: &mut Vec<u8>, bytes: &[u8]) -> io::Result<()> {
     fault_point(SystemCall::Allocate)?;
+    // Growing a vector ends the process when memory runs out; asking first makes it an error.
     to.try_reserve(bytes.len()).map_err(|_| out_of_memory((to.len() + bytes.len()) as u64))?;
     to.extend_from_slice(bytes);
     Ok(())
 }
 
 fn out_of_memory(len: u64) -> io::Error {
-    io::Error::new(io::ErrorKind::OutOfMemory, format!("{len} bytes of memory are not to be had"))
+    io::Error::new(io::ErrorKind::OutOfMemory, format!("{len} bytes of memory cannot be allocated"))
 }
 
-/// The folder that a file lies in.
+/// The folder of a file.
 pub(crate) fn parent_folder(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

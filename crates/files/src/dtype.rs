@@ -1,9 +1,9 @@
-//! The names of dtypes in the containers, and how many bytes a shape of them takes.
+//! The names of dtypes in the containers, and the number of bytes of a tensor.
 
 use crate::info::ByteOrder;
 use zellige_float::Dtype;
 
-/// Dimensions that a tensor may have: as many as NumPy allows.
+/// The largest number of dimensions of a tensor, the same as in NumPy.
 pub const MAX_RANK: usize = 64;
 
 const NPY_DTYPES: &[(&str, Dtype)] = &[
@@ -45,7 +45,7 @@ const SAFETENSORS_DTYPES: &[(&str, Dtype)] = &[
     ("U64", Dtype::Uint64),
 ];
 
-/// The dtype of a NumPy type string such as `<f4`, or why it is none.
+/// The dtype of a NumPy type string such as `<f4`, or the reason why it is refused.
 pub(crate) fn from_descr(descr: &str) -> Result<(Dtype, ByteOrder), String> {
     let code = descr.get(1..).unwrap_or("");
     let order = descr.as_bytes().first().copied().unwrap_or(b' ');
@@ -62,6 +62,7 @@ pub(crate) fn from_descr(descr: &str) -> Result<(Dtype, ByteOrder), String> {
         return Err(format!("not a type of numbers; accepted: {}", listed_descrs()));
     };
     match order {
+        // A single byte has no order; NumPy writes `|`, other writers `<` or `>`.
         _ if dtype.bits() == 8 && b"<>|".contains(&order) => Ok((dtype, ByteOrder::Little)),
         b'<' => Ok((dtype, ByteOrder::Little)),
         b'>' => Ok((dtype, ByteOrder::Big)),
@@ -81,7 +82,7 @@ pub(crate) fn to_descr(dtype: Dtype) -> Result<String, String> {
     Ok(format!("{}{code}", if dtype.bits() == 8 { '|' } else { '<' }))
 }
 
-/// The dtype of a safetensors name such as `BF16`, or why it is none.
+/// The dtype of a safetensors name such as `BF16`, or the reason why it is refused.
 pub(crate) fn from_safetensors(name: &str) -> Result<Dtype, String> {
     let known = SAFETENSORS_DTYPES.iter().find(|(known, _)| *known == name);
     known.map(|(_, dtype)| *dtype).ok_or_else(|| {
@@ -99,10 +100,10 @@ pub(crate) fn to_safetensors(dtype: Dtype) -> Result<&'static str, String> {
     })
 }
 
-/// Bytes of a tensor, or what is wrong with its shape.
+/// The number of bytes of a tensor, or what is wrong with its shape.
 ///
-/// The product of the extents that are not 0 must fit even where another is 0: what is built on
-/// the shape later, strides for one, would overflow.
+/// The product of the nonzero extents must fit even if another extent is 0, because strides and
+/// other products of some extents would overflow later.
 pub(crate) fn bytes_of_shape(dtype: Dtype, shape: &[i64]) -> Result<u64, String> {
     if shape.len() > MAX_RANK {
         return Err(format!("{} dimensions; at most {MAX_RANK} are accepted", shape.len()));
@@ -113,6 +114,8 @@ pub(crate) fn bytes_of_shape(dtype: Dtype, shape: &[i64]) -> Result<u64, String>
     let mut bits = i128::from(dtype.bits());
     for &extent in shape {
         let product = bits.checked_mul(i128::from(extent.max(1)));
+        // Offsets of files are signed 64-bit numbers in the system's calls, so more bytes cannot be
+        // addressed.
         let fits = product.filter(|bits| bits / 8 <= i128::from(i64::MAX));
         bits = fits.ok_or_else(|| format!("{shape:?} of {dtype} takes 2^63 bytes or more"))?;
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with a file, one variant per violated expectation.
+//! Errors about files, one variant per violated expectation.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ pub type Result<T, E = FileError> = std::result::Result<T, E>;
 
 /// A refused file or request.
 ///
-/// Every variant names the file; [`FileError::byte_position`] is the byte of it where the trouble is, and the
-/// message says what would have been accepted. [`FileError::kind`] is a stable identifier.
+/// Every variant names the file; [`FileError::byte_position`] is the position of the problem, and
+/// the message says what would have been accepted. [`FileError::kind`] is a stable identifier.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
@@ -19,14 +19,14 @@ pub enum FileError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What was tried, with its place where there is one.
+        /// The attempted action, with its position if it has one.
         action: String,
-        /// The reason given.
+        /// The reason that the system gave.
         source: Arc<io::Error>,
         /// Whether it was to be written.
         writing: bool,
     },
-    /// A folder, a pipe, a device: something without bytes at positions.
+    /// A folder, a pipe or a device, which cannot be read by position.
     #[error(
         "{}: not a regular file; tensors are read from and written to regular files",
         show_path(path)
@@ -37,7 +37,7 @@ pub enum FileError {
         /// Whether it was to be written.
         writing: bool,
     },
-    /// Neither the first bytes nor the name tell what the file is.
+    /// Neither the first bytes nor the name identify the format.
     #[error(
         "{}: {found}; accepted are .npy (first bytes \\x93NUMPY), .npz (PK\\x03\\x04) and \
          .safetensors (a length of 8 bytes, then {{)",
@@ -46,10 +46,10 @@ pub enum FileError {
     UnknownKind {
         /// The file.
         path: PathBuf,
-        /// What it has instead.
+        /// The beginning of the file.
         found: String,
     },
-    /// The file ends before something that its header announces.
+    /// The file ends before a part that its header announces.
     #[error(
         "{}: byte {at}: {what} takes {need} bytes and {have} are there: {} missing, \
          the file is truncated or its header is wrong", show_path(path), format_byte_count(need.saturating_sub(*have))
@@ -57,16 +57,16 @@ pub enum FileError {
     Truncated {
         /// The file.
         path: PathBuf,
-        /// Where the thing begins.
+        /// The position of the part.
         at: u64,
-        /// The thing.
+        /// The part.
         what: String,
-        /// Bytes it takes.
+        /// The number of bytes of the part.
         need: u64,
-        /// Bytes from its beginning to the end of what holds it; fewer than `need`.
+        /// The available bytes from its beginning on; fewer than `need`.
         have: u64,
     },
-    /// Somebody wrote to the file while it was read.
+    /// The file was changed while it was read.
     #[error(
         "{}: byte {at}: the file was changed while it was read: it had {before} bytes when it was opened \
          and has {now} now; read it when nobody writes to it, or write a new file under its name",
@@ -75,11 +75,11 @@ pub enum FileError {
     Changed {
         /// The file.
         path: PathBuf,
-        /// The byte that was to be read, or up to which both have bytes.
+        /// The byte that was to be read, or the end of the shorter version.
         at: u64,
-        /// Bytes when it was opened.
+        /// The length when it was opened.
         before: u64,
-        /// Bytes now.
+        /// The current length.
         now: u64,
     },
     /// Bytes that the format does not allow here.
@@ -99,7 +99,7 @@ pub enum FileError {
     Dtype {
         /// The file.
         path: PathBuf,
-        /// Where the dtype is written, or 0 for a file that was to be written.
+        /// The position of the dtype, or 0 for a file that is being written.
         at: u64,
         /// The dtype as written.
         dtype: String,
@@ -114,7 +114,7 @@ pub enum FileError {
     DuplicateName {
         /// The file.
         path: PathBuf,
-        /// Where the second one is.
+        /// The position of the second one.
         at: u64,
         /// The name.
         name: String,
@@ -127,19 +127,19 @@ pub enum FileError {
     Overlap {
         /// The file.
         path: PathBuf,
-        /// Where the second one begins.
+        /// The position of the second one.
         at: u64,
-        /// The one in front.
+        /// The first tensor.
         first: String,
-        /// The one that begins inside it.
+        /// The tensor that begins inside of it.
         second: String,
     },
-    /// A name that the file does not have.
+    /// A tensor that the file does not have.
     #[error("{}: no tensor `{name}`; the file has {known}", show_path(path))]
     NoSuchTensor {
         /// The file.
         path: PathBuf,
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The names that would be accepted.
         known: String,
@@ -157,7 +157,7 @@ pub enum FileError {
         /// Their names.
         known: String,
     },
-    /// Compressed bytes have no positions.
+    /// A compressed tensor was to be read by position.
     #[error(
         "{}: byte {at}: `{name}` is compressed and can only be read from start to end; write it \
          with np.savez instead of np.savez_compressed, or read it whole",
@@ -166,12 +166,12 @@ pub enum FileError {
     Compressed {
         /// The file.
         path: PathBuf,
-        /// Where its compressed bytes begin.
+        /// The position of its compressed bytes.
         at: u64,
         /// The tensor.
         name: String,
     },
-    /// The checksum of an archive entry is not that of its bytes.
+    /// The checksum of an archive entry does not match its bytes.
     #[error(
         "{}: byte {at}: the bytes of `{name}` have CRC-32 {computed:08x} and the archive says \
          {stored:08x}; the file is damaged",
@@ -180,7 +180,7 @@ pub enum FileError {
     Checksum {
         /// The file.
         path: PathBuf,
-        /// Where the entry begins.
+        /// The position of the entry.
         at: u64,
         /// The tensor.
         name: String,
@@ -199,19 +199,19 @@ pub enum FileError {
         path: PathBuf,
         /// The tensor.
         name: String,
-        /// First byte asked for, counted from the start of the tensor.
+        /// The first requested byte, counted from the start of the tensor.
         offset: u64,
-        /// Bytes asked for.
+        /// The number of requested bytes.
         len: u64,
-        /// Bytes the tensor has.
+        /// The number of bytes of the tensor.
         bytes: u64,
     },
-    /// A file that cannot be written as asked.
+    /// A request that a file cannot fulfil.
     #[error("{}: {what}; accepted: {accepted}", show_path(path))]
     Request {
         /// The file.
         path: PathBuf,
-        /// What was asked.
+        /// The request.
         what: String,
         /// What would be accepted.
         accepted: String,
@@ -240,7 +240,7 @@ impl FileError {
         }
     }
 
-    /// Whether a file could not be written.
+    /// Whether a file that was being written is the problem.
     pub fn is_write(&self) -> bool {
         matches!(
             self,
@@ -248,7 +248,7 @@ impl FileError {
         )
     }
 
-    /// The file the error is about.
+    /// The file that the error is about.
     pub fn path(&self) -> &Path {
         match self {
             FileError::Io { path, .. }
@@ -269,7 +269,7 @@ impl FileError {
         }
     }
 
-    /// The byte of the file where the trouble is, where it has a place.
+    /// The position of the problem in the file, if it has one.
     pub fn byte_position(&self) -> Option<u64> {
         match self {
             FileError::Truncated { at, .. }
@@ -289,7 +289,7 @@ impl FileError {
         FileError::Io { path, action, source: Arc::new(source), writing: false }
     }
 
-    /// The same of a file that was to be written.
+    /// An error about a file that is being written.
     pub(crate) fn from_write(
         path: &Path,
         action: impl Into<String>,
@@ -316,8 +316,8 @@ fn format_byte_count(bytes: u64) -> String {
     if bytes == 1 { "1 is".to_string() } else { format!("{bytes} are") }
 }
 
-/// The start of a text of any length, enough to recognise it in a message; nothing in it is obeyed by a
-/// terminal.
+/// The beginning of a text of any length, enough to recognize it in a message, without characters
+/// that a terminal would interpret.
 pub(crate) fn quote_start(text: &str) -> String {
     zellige_notation::quote_beginning(text, 64)
 }
@@ -327,7 +327,7 @@ pub(crate) fn show_path(path: &Path) -> String {
     zellige_notation::make_visible(&path.to_string_lossy()).into_owned()
 }
 
-/// Names for a message: the first few, and how many more there are.
+/// Lists names for a message: the first few, and the number of the others.
 pub(crate) fn list_names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     let total = names.len();
     if total == 0 {

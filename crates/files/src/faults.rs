@@ -1,50 +1,51 @@
-//! Calls to the operating system that fail on purpose.
+//! Injected failures of calls to the operating system.
 //!
-//! With the feature `faults`, which only tests have, the `k`-th call of an operation fails, for every `k`
-//! until the operation makes no `k`-th call: `inject` in a test, `ZELLIGE_FAULT=HOW:K` for a whole
-//! program, which then appends what failed to the file of `ZELLIGE_FAULT_LOG`. A release has no such door.
+//! With the feature `faults`, which only tests have, the `k`-th call of an operation fails, for
+//! every `k` until the operation makes no `k`-th call: `inject` in a test, `ZELLIGE_FAULT=HOW:K`
+//! for a whole program, which then appends what failed to the file of `ZELLIGE_FAULT_LOG`. Release
+//! builds do not contain this.
 
 /// A kind of call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SystemCall {
     /// Opening an existing file.
     Open,
-    /// Asking what a file or a name is.
+    /// Querying the metadata of a file or a path.
     Look,
     /// Reading.
     Read,
-    /// Making a file.
+    /// Creating a file.
     Create,
     /// Locking a file.
     Lock,
-    /// Giving a file its length.
+    /// Setting the length of a file.
     SetLen,
-    /// Finding room on the disk.
+    /// Reserving disk space.
     Reserve,
     /// Writing.
     Write,
-    /// Setting who may use a file.
+    /// Setting the permissions of a file.
     SetMode,
-    /// Putting bytes on the disk.
+    /// Flushing bytes to the disk.
     Sync,
-    /// Giving a file its final name.
+    /// Renaming a file.
     Rename,
     /// Removing a file.
     Remove,
-    /// Making a folder.
+    /// Creating a folder.
     MakeFolder,
     /// Listing a folder.
     List,
-    /// Memory whose size a file or a user gives.
+    /// Allocating memory whose size comes from a file or a user.
     Allocate,
 }
 
-/// How a call goes that does not fail at once.
+/// The outcome of a call that does not fail at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallOutcome {
-    /// As asked.
+    /// The call is made.
     On,
-    /// Half-way: a read finds the end of the file, a write the end of the disk.
+    /// The call is cut short: a read finds the end of the file, a write a full disk.
     #[cfg_attr(not(feature = "faults"), allow(dead_code, reason = "only faults are short"))]
     Short,
 }
@@ -68,16 +69,16 @@ mod on {
     use std::io::{self, Write};
     use std::sync::{LazyLock, Mutex, PoisonError};
 
-    /// Which call fails, and how.
+    /// An injected fault: which call fails, and how.
     #[derive(Debug, Clone, Copy)]
     pub struct InjectedFault {
         /// The number of the call, from 0.
         pub at: u64,
-        /// What happens then.
+        /// The effect of the fault.
         pub how: FaultEffect,
     }
 
-    /// What happens at a fault.
+    /// The effect of a fault.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum FaultEffect {
         /// That call fails.
@@ -115,8 +116,8 @@ mod on {
         Some(Mutex::new(FaultState { fault, calls: 0, failed: None }))
     });
 
-    /// Runs something with a fault among the calls of this thread; tells which call failed, if it came
-    /// that far.
+    /// Runs a function with a fault among the calls of this thread; also returns the call that
+    /// failed, if the function made that many calls.
     pub fn inject_fault<T>(
         fault: InjectedFault,
         run: impl FnOnce() -> T,
@@ -175,7 +176,7 @@ mod on {
         let _ = file.and_then(|mut file| writeln!(file, "{call:?}"));
     }
 
-    /// What the system says when such a call fails.
+    /// The error that the system gives for such a call.
     fn injected_error(call: SystemCall) -> io::Error {
         io::Error::from_raw_os_error(match call {
             SystemCall::Open | SystemCall::Create | SystemCall::MakeFolder => libc::EACCES,

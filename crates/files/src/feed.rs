@@ -9,26 +9,26 @@ use std::path::{Path, PathBuf};
 use zellige_host::AlignedBuffer;
 use zellige_movement::{MoveDtypes, MoveError, MovePlan, Mover};
 
-/// Bytes that are decompressed at once.
+/// The number of bytes that are decompressed at once.
 const DECOMPRESS_BYTES: u64 = 1 << 20;
 
-/// Bytes between two parts that are read too rather than skipped: about as many as are copied in the time
-/// of a call to the system.
+/// The largest gap between two parts, in bytes, that is read rather than skipped: about as many
+/// bytes as are copied in the time of a system call.
 const READ_GAP_BYTES: usize = 1 << 14;
 
-/// Bytes in a run, on average, from which on runs are read straight to where they go.
+/// The average length of runs, in bytes, from which on they are read directly into the target.
 const DIRECT_RUN_BYTES: usize = 1 << 10;
 
-/// The elements of a tensor in the byte order of this machine, of which no more than a window is in memory.
+/// The elements of a tensor in the byte order of this machine, of which only a window is in memory.
 ///
-/// A compressed tensor has no positions. One that fits in the window is held; a larger one is decompressed
-/// once, into a file without a name beside the output, where it has room as the output has. Plans then
-/// read it in whatever order they like.
+/// A compressed tensor cannot be read by position. If it fits in the window, it is kept in memory;
+/// a larger one is decompressed once into a file without a name, in the folder of the output, whose
+/// disk has to hold as much anyway. Plans can then read it in any order.
 pub struct TensorFeed<'a> {
     info: &'a TensorInfo,
     elements: FileElements<'a>,
     width: usize,
-    /// A part of the source, for the plan that is run.
+    /// A part of the source, for the plan that is being run.
     window: AlignedBuffer,
 }
 
@@ -39,8 +39,8 @@ enum FileElements<'a> {
 }
 
 impl<'a> TensorFeed<'a> {
-    /// The elements of a tensor, each of `width` bytes, with windows of up to `memory` bytes; `folder` is
-    /// the one that the output is in.
+    /// The elements of a tensor, each of `width` bytes, with windows of up to `memory` bytes;
+    /// `folder` is that of the output.
     ///
     /// # Errors
     /// A tensor that cannot be read, or no memory for a window.
@@ -56,6 +56,8 @@ impl<'a> TensorFeed<'a> {
             FileError::from_io(from.path(), action, e)
         };
         let width = width.max(1);
+        // At least 64 KiB, whatever the caller allows: smaller windows would make each element a
+        // call to the system.
         let most = (memory as u64).max(1 << 16).min(info.byte_len()).next_multiple_of(width as u64);
         if info.data_offset().is_some() {
             let elements = FileElements::Stored(from.tensor_source(info)?);
@@ -77,7 +79,8 @@ impl<'a> TensorFeed<'a> {
         Ok(TensorFeed { info, elements, width, window: disk::aligned_buffer(most).map_err(held)? })
     }
 
-    /// The same with a window that somebody had before, of a tensor that is not compressed; [`TensorFeed::into_window`] gives it back.
+    /// A feed with a given window, for a tensor that is not compressed; [`TensorFeed::into_window`]
+    /// returns the window.
     ///
     /// # Errors
     /// A compressed tensor.
@@ -96,10 +99,11 @@ impl<'a> TensorFeed<'a> {
         self.window
     }
 
-    /// Runs a plan from this tensor. Where elements are not converted, runs that are long are read straight into the target.
+    /// Runs a plan from this tensor. Long runs of elements that are not converted are read directly
+    /// into the target.
     ///
     /// # Errors
-    /// What cannot be read, and a plan that does not fit the tensor or the target.
+    /// Failed reads, and a plan that does not fit the tensor or the target.
     pub fn run_plan(
         &mut self,
         plan: &MovePlan,
@@ -113,9 +117,12 @@ impl<'a> TensorFeed<'a> {
                 Mover::with_dtypes(plan, dtypes)?.run_on_slices(whole, target, fill, threads)?
             );
         }
+        // Bytes that go from the file to their place without a change need no window in between,
+        // which saves one copy.
         let plain = dtypes == MoveDtypes::Bytes(self.width) && plan.fills().is_empty();
         if plain && elements_to_bytes(runs::mean_run_length(plan), self.width) >= DIRECT_RUN_BYTES {
             let (needed, found) = (elements_to_bytes(plan.dst_len(), self.width), target.len());
+            // The engine checks this itself; the direct path does not go through it.
             if needed > found {
                 return Err(MoveError::Short { what: "destination", needed, found }.into());
             }
@@ -144,7 +151,7 @@ impl<'a> TensorFeed<'a> {
         Ok(())
     }
 
-    /// The elements `low..high`, which fit in the window.
+    /// Reads the elements `low..high`, which have to fit in the window.
     pub(crate) fn read_window(&mut self, low: i64, high: i64) -> Result<&[u8]> {
         self.read_elements(low, 0, high - low)?;
         Ok(match &self.elements {
@@ -201,7 +208,7 @@ fn spool_action(what: &str, info: &TensorInfo) -> String {
     )
 }
 
-/// Decompresses a tensor once; the last byte checks its checksum.
+/// Decompresses a tensor into a file without a name; the last byte checks its checksum.
 fn spool_tensor<'a>(
     from: &Container,
     info: &TensorInfo,
@@ -212,7 +219,7 @@ fn spool_tensor<'a>(
     let file = disk::create_unnamed(folder, 0o600, &fallback).map_err(failed)?;
     let mut reader = from.tensor_reader(info)?;
     let mut chunk = disk::zeroed_memory(DECOMPRESS_BYTES.min(info.byte_len())).map_err(failed)?;
-    // Whole elements, so that each is swapped in one piece.
+    // Chunks hold whole elements, so that byte orders can be swapped.
     let mut at = 0;
     while reader.bytes_left() > 0 {
         let part = usize::try_from(reader.bytes_left()).unwrap_or(usize::MAX).min(chunk.len());

@@ -1,4 +1,4 @@
-//! Folders of files that belong together.
+//! Writes folders of files that belong together.
 
 use crate::disk;
 use crate::error::{FileError, Result};
@@ -6,11 +6,11 @@ use crate::whole_file::{make_folder, write_bytes};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// The most folders of numbers that a folder holds.
+/// The largest number of numbered folders in one folder.
 const MAX_NUMBERED_FOLDERS: usize = 1_000_000;
 
-/// Writes files below a folder, each complete or not at all. Paths have `/` between folders, which are made where they
-/// are not there yet; files that are there are replaced.
+/// Writes files below a folder, each completely or not at all. Paths use `/` between folders, which
+/// are created if they do not exist yet; existing files are replaced.
 ///
 /// # Errors
 /// What the system refuses, with the path.
@@ -42,6 +42,8 @@ pub fn create_numbered_folder(below: impl AsRef<Path>, stem: &str) -> Result<Pat
         let path = below.join(format!("{number:04}-{stem}"));
         match disk::make_new_folder(&path) {
             Ok(()) => return Ok(path),
+            // Making the folder is the test for whether the number is free: looking first would let
+            // two processes choose the same one.
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
             Err(e) => return Err(FileError::from_write(&path, "make the folder", e)),
         }

@@ -1,4 +1,4 @@
-//! Tensors of files as host memory.
+//! Tensors of files, described as host memory.
 
 use crate::container::Container;
 use crate::error::Result;
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use zellige_layout::StridedLayout;
 
-/// A tensor of a file that is open, whose bytes are read when they are asked for.
+/// A tensor of an open file, whose bytes are read on demand.
 #[derive(Debug, Clone)]
 pub struct HostTensor {
     container: Arc<Container>,
@@ -20,16 +20,18 @@ impl HostTensor {
         HostTensor::from_container(&Arc::new(Container::open(path)?), name)
     }
 
-    /// The same of a file that is open, which all its tensors share.
+    /// The tensor of that name from an open file, which all its tensors share.
     pub fn from_container(container: &Arc<Container>, name: Option<&str>) -> Result<HostTensor> {
         let info = container.tensor_or_only(name)?.clone();
         Ok(HostTensor { container: Arc::clone(container), info })
     }
 
-    /// The same for `FILE` or `FILE:NAME`, where the file is one of several tensors. A file whose
-    /// own name holds a colon is found first.
+    /// Parses `FILE`, or `FILE:NAME` for a file with several tensors. A file whose own name
+    /// contains a colon takes precedence.
     pub fn parse(text: &str) -> Result<HostTensor> {
         let named = text.rsplit_once(':').filter(|(file, _)| {
+            // A colon is a valid character of a file name, so an existing file of the whole name
+            // goes first.
             !Path::new(text).exists() && ContainerKind::announced_by_name(Path::new(file)).is_some()
         });
         match named {
@@ -38,15 +40,15 @@ impl HostTensor {
         }
     }
 
-    /// What the file says of it.
+    /// The description of the tensor in the file.
     pub fn info(&self) -> &TensorInfo {
         &self.info
     }
 
-    /// Its elements as they lie in the file, in the byte order of this machine.
+    /// Reads its elements in the order of the file, in the byte order of this machine.
     ///
     /// # Errors
-    /// As [`Container::read_tensor`].
+    /// As for [`Container::read_tensor`].
     pub fn read_bytes(&self) -> Result<Vec<u8>> {
         let mut bytes = self.container.read_tensor(&self.info)?;
         self.info.swap_bytes(&mut bytes);
@@ -56,17 +58,17 @@ impl HostTensor {
     /// Its size and strides, in elements.
     ///
     /// # Errors
-    /// None for a shape that a file holds; the algebra checks it anew.
+    /// None for a shape that a file contains; the algebra checks it again.
     pub fn strided_layout(&self) -> Result<StridedLayout, zellige_layout::LayoutError> {
         self.info.strided_layout()
     }
 }
 
 impl TensorInfo {
-    /// Its size and strides, in elements, as it lies in the file.
+    /// Its size and strides in the file, in elements.
     ///
     /// # Errors
-    /// None for a shape that a file holds; the algebra checks it anew.
+    /// None for a shape that a file contains; the algebra checks it again.
     pub fn strided_layout(&self) -> Result<StridedLayout, zellige_layout::LayoutError> {
         match self.order {
             DimensionOrder::RowMajor => StridedLayout::new_contiguous(&self.shape),

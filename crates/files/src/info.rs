@@ -1,4 +1,4 @@
-//! What a file says about one tensor, and what is asked of a file to be written.
+//! The description of a tensor in a file, and the request for a tensor of a new file.
 
 use crate::error::{FileError, Result};
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ impl ContainerKind {
     }
 }
 
-/// Which dimension of the stored elements is the fastest.
+/// Which dimension varies fastest among the stored elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DimensionOrder {
     /// The last one, as in C.
@@ -73,10 +73,10 @@ impl ByteOrder {
 
 /// A tensor in a file: everything needed to find and read its elements.
 ///
-/// Only [`Container`](crate::Container) and [`ContainerWriter`](crate::ContainerWriter) make one, after checking
-/// that its bytes lie inside the file and that they are what dtype and shape ask for. Extents are
-/// 0 or more, there are at most [`MAX_RANK`](crate::MAX_RANK) of them, and the product of those
-/// that are not 0, in bytes, fits in an `i64`.
+/// Only [`Container`](crate::Container) and [`ContainerWriter`](crate::ContainerWriter) make one,
+/// after checking that its bytes are inside of the file and that their number matches dtype and
+/// shape. Extents are 0 or more, there are at most [`MAX_RANK`](crate::MAX_RANK) of them, and the
+/// product of those that are not 0, in bytes, fits in an `i64`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorInfo {
     pub(crate) name: String,
@@ -88,23 +88,23 @@ pub struct TensorInfo {
     pub(crate) extent: FileExtent,
 }
 
-/// The part of a file that holds a tensor, perhaps compressed, perhaps behind a header.
+/// The part of a file that holds a tensor, possibly compressed and possibly after a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileExtent {
-    /// First byte of the part.
+    /// The first byte of the part.
     pub(crate) start: u64,
-    /// Bytes of the part, as they lie in the file.
+    /// The number of bytes of the part in the file.
     pub(crate) length: u64,
-    /// Bytes in front of the first element, once decompressed.
+    /// The number of bytes before the first element, when decompressed.
     pub(crate) head: u64,
     /// Whether the part is a deflate stream.
     pub(crate) deflated: bool,
-    /// The checksum of head and elements, where the container has one.
+    /// The checksum of head and elements, if the container has one.
     pub(crate) crc: Option<u32>,
 }
 
 impl FileExtent {
-    /// A tensor whose bytes lie as they are.
+    /// The extent of a tensor that is not compressed.
     pub(crate) fn uncompressed(start: u64, length: u64) -> FileExtent {
         FileExtent { start, length, head: 0, deflated: false, crc: None }
     }
@@ -136,18 +136,18 @@ impl TensorInfo {
         self.endian
     }
 
-    /// Bytes of all elements.
+    /// The number of bytes of all elements.
     pub fn byte_len(&self) -> u64 {
         self.bytes
     }
 
-    /// The byte of the file at which the first element lies; `None` where it is compressed.
+    /// The position of the first element in the file; `None` if the tensor is compressed.
     pub fn data_offset(&self) -> Option<u64> {
         (!self.extent.deflated).then_some(self.extent.start + self.extent.head)
     }
 
-    /// Bytes that are reversed together where the order is not that of this machine: an element,
-    /// or one of the two halves of a complex one. `None` where nothing needs to be reversed.
+    /// The number of bytes that are reversed together if the byte order is not that of this
+    /// machine: an element, or one half of a complex element. `None` if nothing has to be reversed.
     pub fn swap_unit(&self) -> Option<usize> {
         let unit = match self.dtype {
             Dtype::Complex32 => 2,
@@ -158,7 +158,7 @@ impl TensorInfo {
         (self.endian != ByteOrder::NATIVE && unit > 1).then_some(unit)
     }
 
-    /// Turns whole elements, as read from the file, into those of this machine (and back).
+    /// Converts whole elements between the byte order of the file and that of this machine.
     pub fn swap_bytes(&self, elements: &mut [u8]) {
         if let Some(unit) = self.swap_unit() {
             elements.chunks_exact_mut(unit).for_each(<[u8]>::reverse);
@@ -166,19 +166,19 @@ impl TensorInfo {
     }
 }
 
-/// Texts that belong to a file as a whole.
+/// Metadata of a whole file.
 pub type FileMetadata = BTreeMap<String, String>;
 
-/// What the headers of a file say.
+/// The contents of the headers of a file.
 #[derive(Debug, Default)]
 pub(crate) struct FileContents {
     pub(crate) tensors: Vec<TensorInfo>,
-    /// What is not a tensor of Zellige, and why.
+    /// Entries that are not tensors of Zellige, with the reasons.
     pub(crate) refused: Vec<(String, FileError)>,
     pub(crate) metadata: FileMetadata,
 }
 
-/// A tensor that a file shall hold: row-major, little-endian.
+/// A tensor to be written: row-major, little-endian.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewTensor {
     /// Its name; not written into a `.npy` file, which has no place for it.

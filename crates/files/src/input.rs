@@ -1,4 +1,4 @@
-//! A file whose length is known: reads inside it, and errors that name it.
+//! A file with a known length: reads inside of it, and errors that name it.
 
 use crate::disk;
 use crate::error::{FileError, Result};
@@ -13,13 +13,13 @@ pub(crate) struct InputFile {
     file: File,
     pub(crate) path: PathBuf,
     pub(crate) len: u64,
-    /// When it was last written to, at the time of opening.
+    /// The time of its last change when it was opened.
     modified: (i64, i64),
 }
 
 impl InputFile {
     pub(crate) fn open(path: &Path) -> Result<InputFile> {
-        // Looked at by name first: opening a device can have effects.
+        // The kind is checked by name first, because opening a device can have effects.
         let kind = disk::stat_path(path).map_err(|e| FileError::from_io(path, "open it", e))?;
         if !kind.is_file() {
             return Err(FileError::NotAFile { path: path.to_path_buf(), writing: false });
@@ -30,11 +30,11 @@ impl InputFile {
         )
     }
 
-    /// The file that was opened under a name.
+    /// Takes a file that was opened under this name.
     pub(crate) fn from_open_file(file: File, path: &Path) -> Result<InputFile> {
         let known = disk::stat_file(&file)
             .map_err(|e| FileError::from_io(path, "ask for its length", e))?;
-        // Another one may have taken the name since it was looked at.
+        // Another file may have taken the name since the check.
         if !known.is_file() {
             return Err(FileError::NotAFile { path: path.to_path_buf(), writing: false });
         }
@@ -42,7 +42,7 @@ impl InputFile {
         Ok(InputFile { file, path: path.to_path_buf(), len, modified })
     }
 
-    /// That it is no longer than a limit.
+    /// Checks that the file is not longer than a limit.
     pub(crate) fn check_max_len(&self, most: u64) -> Result<()> {
         if self.len <= most {
             return Ok(());
@@ -51,7 +51,8 @@ impl InputFile {
         Err(FileError::refused_request(&self.path, what, format!("at most {most} bytes")))
     }
 
-    /// `need` bytes from `at`. The caller bounds `need`; that they exist is checked here.
+    /// Reads `need` bytes from `at`. The caller bounds `need`; whether the file has them is checked
+    /// here.
     pub(crate) fn read_bytes(&self, at: u64, need: u64, what: &str) -> Result<Vec<u8>> {
         self.start_spot().check_fits(at, need, self.len, what)?;
         let mut bytes = disk::zeroed_memory(need)
@@ -71,16 +72,19 @@ impl InputFile {
         })
     }
 
-    /// The file ended before a byte that it had when it was opened.
+    /// The error for a file that ended before a byte that it had when it was opened.
     fn shortened_error(&self, at: u64) -> FileError {
         let now = disk::stat_file(&self.file).map_or(0, |now| now.len());
         FileError::Changed { path: self.path.clone(), at, before: self.len, now }
     }
 
-    /// That nobody has written to the file since it was opened: what was read of it then belongs together.
+    /// Checks that the file has not changed since it was opened, so that everything read from it is
+    /// consistent.
     pub(crate) fn check_unchanged(&self) -> Result<()> {
         let now = disk::stat_file(&self.file)
             .map_err(|e| FileError::from_io(&self.path, "see whether it has changed", e))?;
+        // Length and time do not prove that nothing was written, but every writer that is not
+        // hostile changes one of them; comparing contents would mean reading the file twice.
         if (now.len(), modification_time(&now)) == (self.len, self.modified) {
             return Ok(());
         }
@@ -116,6 +120,8 @@ impl Read for FileWindow<'_> {
         if most == 0 {
             return Ok(0);
         }
+        // By position: several threads read one handle, and a shared position would mix up their
+        // reads.
         let got = disk::read_at(&self.input.file, &mut bytes[..most], self.at)?;
         if got == 0 {
             return Err(io::Error::other(self.input.shortened_error(self.at)));
@@ -126,16 +132,16 @@ impl Read for FileWindow<'_> {
     }
 }
 
-/// Where positions count from, and how to say it: a byte of the file, or a byte of a compressed
-/// entry, for which the file only has the place where the entry begins.
+/// The origin of positions in error messages: a byte of the file, or a byte of a compressed entry,
+/// for which only the beginning of the entry has a position in the file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FileSpot<'a> {
     pub(crate) path: &'a Path,
     /// The byte of the file where the part begins.
     pub(crate) base: u64,
-    /// Bytes of the part in front of those that positions count.
+    /// The number of bytes of the part before position 0.
     pub(crate) skip: u64,
-    /// The name of the part where it is compressed.
+    /// The name of the part, if it is compressed.
     pub(crate) entry: Option<&'a str>,
 }
 
@@ -175,7 +181,7 @@ impl FileSpot<'_> {
         FileError::DuplicateName { path: self.path.to_path_buf(), at, name }
     }
 
-    /// That `need` bytes from `at` end by `total`.
+    /// Checks that `need` bytes from `at` on end at or before `total`.
     pub(crate) fn check_fits(&self, at: u64, need: u64, total: u64, what: &str) -> Result<()> {
         let have = total.saturating_sub(at);
         if need <= have {

@@ -1,40 +1,42 @@
 //! Tensors in files: `.npy`, `.npz` and `.safetensors`.
 //!
-//! Reading is strict and happens before use: [`Container::open`] reads the headers and accepts a
-//! file only where every tensor lies inside it, with as many bytes as its dtype and shape take.
-//! Writing is atomic: a [`ContainerWriter`] fills a temporary file beside the final name and takes that
-//! name at the end, so whatever interrupts it, nobody sees half a file. A program that is asked to
-//! stop calls [`remove_unfinished`] to leave no temporary file either.
+//! Reading is strict: [`Container::open`] reads the headers and accepts a file only if every tensor
+//! is inside of it, with as many bytes as its dtype and shape take. Writing is atomic: a
+//! [`ContainerWriter`] fills a temporary file beside the final name and renames it at the end, so
+//! that an interruption never leaves half a file under the final name. A program that has to stop
+//! calls [`remove_unfinished`], which removes the temporary files too.
 //!
-//! Tensors larger than memory are read and written in parts at positions ([`TensorSource::read_at`],
-//! [`ContainerWriter::write_at`]). No file is mapped: whoever shortens one while it is read gives the reader an
-//! error ([`FileError::Changed`]) and nothing worse.
+//! Tensors larger than memory are read and written in parts at positions
+//! ([`TensorSource::read_at`], [`ContainerWriter::write_at`]). No file is mapped into memory: a
+//! file that is shortened while it is read causes an error ([`FileError::Changed`]) and not a
+//! signal that ends the process.
 //!
 //! ```
-//! use zellige_files::{Container, Kind, Metadata, NewTensor, Writer};
+//! use zellige_files::{Container, ContainerKind, ContainerWriter, NewTensor};
 //! use zellige_float::Dtype;
 //! # let folder = std::env::temp_dir().join(format!("zellige-doc-{}", std::process::id()));
 //! # std::fs::create_dir_all(&folder).unwrap();
 //! let path = folder.join("x.npy");
-//! let writer = Writer::create(&path, &[NewTensor::new("x", Dtype::Int16, [2, 3])], Kind::Npy)?;
+//! let x = NewTensor::new("x", Dtype::Int16, [2, 3]);
+//! let writer = ContainerWriter::create(&path, &[x], ContainerKind::Npy)?;
 //! writer.write_at(0, 0, &[1, 0, 2, 0, 3, 0])?;
 //! writer.write_at(0, 6, &[4, 0, 5, 0, 6, 0])?;
 //! assert!(!path.exists());
-//! writer.finish()?;
+//! writer.finish_and_settle()?;
 //!
 //! let file = Container::open(&path)?;
-//! let x = file.tensor("x")?;
+//! let x = file.find_tensor("x")?;
 //! assert_eq!((x.dtype(), x.shape()), (Dtype::Int16, &[2, 3][..]));
 //! let mut last = [0; 2];
-//! file.source(x)?.read_at(&mut last, x.bytes() - 2)?;
+//! file.tensor_source(x)?.read_at(&mut last, x.byte_len() - 2)?;
 //! assert_eq!(last, [6, 0]);
 //! # std::fs::remove_dir_all(&folder).unwrap();
-//! # Ok::<(), zellige_files::Error>(())
+//! # Ok::<(), zellige_files::FileError>(())
 //! ```
 //!
 //! # What it may not do
-//! Choose a layout or a format: who moves a tensor says both. There is no `unsafe` here: memory that may be
-//! refused comes from `zellige-host`.
+//! Choose a layout or a format: the caller that moves a tensor gives both. There is no `unsafe`
+//! here: allocations that may fail come from `zellige-host`.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,11 @@
-//! The part of Python's literal syntax that headers of `.npy` files are written in.
+//! Parses the part of Python's literal syntax that headers of `.npy` files use.
 //!
-//! NumPy evaluates the header as Python; here it is parsed: strings, integers, `True`, `False`,
-//! `None`, tuples, lists and dictionaries with string keys. Nothing is ever evaluated.
+//! NumPy evaluates the header as a Python literal. Here it is parsed: strings, integers, `True`,
+//! `False`, `None`, tuples, lists and dictionaries with string keys. Nothing is ever evaluated.
 
-/// Brackets inside brackets; deeper is refused rather than recursed into.
+/// The largest depth of nested brackets, because the parser is recursive.
+// A header of NumPy has depth 2: the dictionary and the shape. Records add a few levels and are
+// refused anyway.
 const MAX_DEPTH: usize = 16;
 
 /// A value and the byte at which it begins.
@@ -25,7 +27,7 @@ pub(crate) enum LiteralValue {
 }
 
 impl PythonLiteral {
-    /// What it is, for a message.
+    /// Its kind, for a message.
     pub(crate) fn describe_kind(&self) -> &'static str {
         match &self.value {
             LiteralValue::Text(_) => "a string",
@@ -39,7 +41,7 @@ impl PythonLiteral {
     }
 }
 
-/// A refused text: the byte, what is there, what would be accepted.
+/// A refused text: the byte, what was found, what would be accepted.
 #[derive(Debug, PartialEq)]
 pub(crate) struct RefusedLiteral {
     pub(crate) at: usize,
@@ -47,7 +49,7 @@ pub(crate) struct RefusedLiteral {
     pub(crate) accepted: &'static str,
 }
 
-/// The one literal of `text`; only blanks may surround it.
+/// Parses the only literal of `text`; only blanks may surround it.
 pub(crate) fn parse_literal(text: &[u8]) -> Result<PythonLiteral, RefusedLiteral> {
     let mut parser = LiteralParser { text, at: 0 };
     let literal = parser.parse_value(0)?;
@@ -82,7 +84,7 @@ impl LiteralParser<'_> {
         Ok(PythonLiteral { at, value })
     }
 
-    /// A tuple, or a value in parentheses: `(3)` is 3 and `(3,)` is a tuple.
+    /// Parses a tuple, or a value in parentheses: `(3)` is 3 and `(3,)` is a tuple.
     fn parse_tuple(&mut self, depth: usize) -> Result<LiteralValue, RefusedLiteral> {
         let (mut items, comma) = self.parse_items(b')', depth)?;
         match items.pop() {
@@ -95,7 +97,7 @@ impl LiteralParser<'_> {
         }
     }
 
-    /// Values between brackets, and whether a comma follows the last one.
+    /// Parses values between brackets, and whether a comma follows the last one.
     fn parse_items(
         &mut self,
         close: u8,
@@ -150,6 +152,8 @@ impl LiteralParser<'_> {
         let from = self.at;
         while let Some(byte) = self.peek_byte() {
             match byte {
+                // NumPy writes no escapes for the types that are accepted, and decoding them would
+                // be a second parser.
                 b'\\' => return Err(self.refuse_next("strings without escapes")),
                 b'\n' => return Err(self.refuse_next("a closing quote in the same line")),
                 _ if byte == quote => {
@@ -183,7 +187,7 @@ impl LiteralParser<'_> {
         if self.at == digits {
             return Err(self.refuse_next("a digit"));
         }
-        // Python 2 marked long integers, and its files are still about.
+        // Python 2 marked long integers by an `L`, and its files still exist.
         self.take_byte(b'L');
         Ok(if negative { -value } else { value })
     }

@@ -1,4 +1,4 @@
-//! The header of a `.npy` file, or of an entry of a `.npz` file.
+//! Reads and writes the header of a `.npy` file, or of an entry of a `.npz` file.
 //!
 //! ```text
 //! \x93NUMPY  major minor  length (2 bytes, from version 2 on 4)  {'descr': ..., }  padding \n
@@ -14,24 +14,26 @@ use zellige_float::Dtype;
 
 pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// Bytes of a header that are read; only lists of fields, refused anyhow, need more.
+/// The longest header that is read; only records with many fields, which are refused, need more.
+// A header of 64 extents takes about 1400 bytes. Version 2 of the format was made for longer ones,
+// which only records with many fields have.
 const MAX_HEADER: u64 = 1 << 16;
 
-/// Where elements begin in files that are written: a multiple of this.
+/// The alignment of the elements in written files.
 pub(crate) const DATA_ALIGNMENT: u64 = 64;
 
 const REQUIRED_KEYS: &str = "the three keys 'descr', 'fortran_order' and 'shape', once each";
 
-/// What a header says.
+/// The contents of a header.
 #[derive(Debug, PartialEq)]
 pub(crate) struct NpyHeader {
     pub(crate) dtype: Dtype,
     pub(crate) endian: ByteOrder,
     pub(crate) order: DimensionOrder,
     pub(crate) shape: Vec<i64>,
-    /// Bytes of the elements.
+    /// The number of bytes of the elements.
     pub(crate) bytes: u64,
-    /// Bytes in front of them.
+    /// The number of bytes before them.
     pub(crate) length: u64,
 }
 
@@ -68,6 +70,8 @@ pub(crate) fn read_header(
         let found = format!("begins with \"{}\"", start.escape_ascii());
         return Err(spot.malformed_error(0, found, "\"\\x93NUMPY\", the mark of .npy"));
     }
+    // Version 1 has a length of 2 bytes, version 2 of 4, and version 3 allows UTF-8 in the
+    // dictionary.
     let (wide, version) = match (start[6], start[7]) {
         (1, 0) => (false, 1),
         (2, 0) => (true, 2),
@@ -95,6 +99,8 @@ pub(crate) fn read_header(
     let length = text_at + size;
     let header = interpret_header(&text, length, inside)?;
     spot.check_fits(length, header.bytes, total, "the data")?;
+    // NumPy would ignore the rest. Here it means that the shape, or the file, is not what was
+    // meant.
     if total > length + header.bytes {
         let extra = total - length - header.bytes;
         let what = format!("{extra} bytes follow the data");
@@ -125,7 +131,7 @@ fn header_error(error: &io::Error, at: u64, what: &str, spot: FileSpot<'_>) -> c
     }
 }
 
-/// The dictionary of a header.
+/// Interprets the dictionary of a header.
 fn interpret_header(text: &[u8], length: u64, spot: FileSpot<'_>) -> Result<NpyHeader> {
     let root = literal::parse_literal(text).map_err(|refused| {
         spot.malformed_error(refused.at as u64, refused.what, refused.accepted)
@@ -154,6 +160,7 @@ fn interpret_header(text: &[u8], length: u64, spot: FileSpot<'_>) -> Result<NpyH
                 return Err(spot.malformed_error(key.at as u64, what, REQUIRED_KEYS));
             }
         };
+        // Python's dictionary would keep the last of two equal keys and say nothing.
         if slot.replace(value).is_some() {
             let what = format!("the key '{name}' for the second time");
             return Err(spot.malformed_error(key.at as u64, what, REQUIRED_KEYS));
@@ -221,7 +228,8 @@ fn interpret_descr(descr: &PythonLiteral, spot: FileSpot<'_>) -> Result<(Dtype, 
     }
 }
 
-/// The bytes in front of the elements: row-major, little-endian, a multiple of [`DATA_ALIGNMENT`] long.
+/// Builds the bytes before the elements: row-major, little-endian, padded to a multiple of
+/// [`DATA_ALIGNMENT`].
 pub(crate) fn write_header(dtype: Dtype, shape: &[i64]) -> Result<Vec<u8>, String> {
     let descr = dtype::to_descr(dtype)?;
     let comma = if shape.len() == 1 { "," } else { "" };
@@ -229,6 +237,7 @@ pub(crate) fn write_header(dtype: Dtype, shape: &[i64]) -> Result<Vec<u8>, Strin
     let dict =
         format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({extents}{comma}), }}");
     let align = usize::try_from(DATA_ALIGNMENT).expect("64 is a usize");
+    // NumPy pads its headers to 64 bytes as well, for readers that map the file.
     let length = (10 + dict.len() + 1).next_multiple_of(align);
     let size = u16::try_from(length - 10).expect("64 extents of 20 characters stay below 64 KiB");
     let mut header = [MAGIC, &[1, 0], &size.to_le_bytes()].concat();

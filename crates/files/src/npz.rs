@@ -6,7 +6,8 @@ use crate::input::{FileSpot, InputFile};
 use crate::{npy, zip};
 use flate2::read::DeflateDecoder;
 
-/// Every array of an archive, and what else is in it with the reason why it is no tensor.
+/// Reads every array of an archive, and lists its other entries with the reasons why they are not
+/// tensors.
 pub(crate) fn read_archive(input: &InputFile) -> Result<FileContents> {
     let mut contents = FileContents::default();
     for entry in zip::read_entries(input)? {
@@ -14,6 +15,8 @@ pub(crate) fn read_archive(input: &InputFile) -> Result<FileContents> {
             let what = format!("entry `{}`", quote_start(&entry.name));
             let error =
                 input.start_spot().malformed_error(entry.listed, what, "names that end in .npy");
+            // np.savez writes only `.npy` entries. Something else is no reason to refuse the arrays
+            // beside it, and asking for it by name gives the reason.
             contents.refused.push((entry.name, error));
             continue;
         };

@@ -1,19 +1,23 @@
-//! How far a file has come that is still being written, noted behind its last byte.
+//! The progress note of a file that is still being written, stored after its last byte.
 //!
-//! A process that is killed loses what it has not given to the system, and no more: what it wrote is there as long as the system
-//! runs, on the disk or not. So a note counts in the boot in which it was made. It is part of the file until the file is complete, so
-//! that both go and stay together.
+//! A killed process loses only what it has not written: the system keeps written bytes as long as
+//! it runs, even if they are not on the disk yet. A note is therefore valid only in the boot in
+//! which it was made. It is part of the file until the file is complete, so that both exist or
+//! disappear together.
 
 use crate::stale;
 
-/// Bytes of a note.
+/// The length of a note in bytes.
 pub(crate) const NOTE_BYTES: usize = 144;
 
-/// The note that `done` of a caller's steps are in the file; `key` says what the file is to hold.
+/// Encodes the note that everything up to `done` is in the file; `key` identifies the contents of
+/// the file.
 pub(crate) fn encode_note(key: &str, done: u64) -> Vec<u8> {
     let key = blake3::hash(key.as_bytes()).to_hex();
     let boot = stale::boot_identity().unwrap_or("unknown");
     let mut text = format!("zellige partial {key} {boot:>16} {done:>20} ");
+    // A process can be killed in the middle of writing the note; half a number would be a wrong
+    // number.
     let sum = crc32fast::hash(text.as_bytes());
     text += &format!("{sum:08x}");
     let mut bytes = text.into_bytes();
@@ -21,11 +25,12 @@ pub(crate) fn encode_note(key: &str, done: u64) -> Vec<u8> {
     bytes
 }
 
-/// What a note says, where it is of this key, of this boot, and whole.
+/// Decodes a note, if it has this key, comes from this boot, and is intact.
 pub(crate) fn decode_note(key: &str, bytes: &[u8]) -> Option<u64> {
     stale::boot_identity()?;
     let text = std::str::from_utf8(bytes).ok()?;
     let done = text.split_whitespace().nth(4)?.parse().ok()?;
+    // Writing the expected note and comparing checks key, boot, sum and form at once.
     (encode_note(key, done) == bytes).then_some(done)
 }
 
@@ -46,7 +51,7 @@ mod tests {
                 wrong[k] ^= 1;
                 assert_eq!(decode_note("plan", &wrong), None, "byte {k}");
             }
-            // Of another boot.
+            // A note of another boot.
             let boot = stale::boot_identity().unwrap();
             let text = String::from_utf8(bytes).unwrap().replace(boot, "0123456789abcdef");
             assert_eq!(decode_note("plan", text.as_bytes()), None);

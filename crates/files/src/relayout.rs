@@ -1,4 +1,4 @@
-//! A tensor of one file, moved into another file slab by slab.
+//! Moves a tensor of one file into another file, slab by slab.
 
 use crate::error::{quote_start, show_path};
 use crate::feed::TensorFeed;
@@ -6,27 +6,28 @@ use crate::{Container, ContainerWriter, FileError, TensorInfo, disk};
 use zellige_float::Dtype;
 use zellige_movement::{CopyNest, MoveDtypes, MoveError, MovePlan};
 
-/// Why a move between files stopped.
+/// The errors of a move between files.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RelayoutError {
-    /// A file could not be read or written. It is the cause, so that who asks a chain of causes for it finds it.
+    /// A file could not be read or written. The file error is also the source of this error, so
+    /// that a chain of sources contains it.
     #[error("{0}")]
     File(#[from] FileError),
     /// The plan does not fit the tensors.
     #[error(transparent)]
     Move(#[from] MoveError),
-    /// A file that does not hold what was written to it.
+    /// A file whose contents differ from what was written to it.
     #[error("verify: {what} differs in {}", show_path(path))]
     Differs {
         /// The file.
         path: std::path::PathBuf,
-        /// What differs first.
+        /// The first difference.
         what: String,
     },
-    /// Buffers that do not hold what is compared.
+    /// Buffers that are too short for the comparison.
     #[error(transparent)]
     Length(#[from] zellige_float::ConvertError),
-    /// A source tensor that is not what the plan reads.
+    /// A source tensor with fewer elements than the plan reads.
     #[error("the plan reads {needed} elements, but `{name}` holds {held}")]
     Source {
         /// The tensor.
@@ -38,34 +39,33 @@ pub enum RelayoutError {
     },
 }
 
-/// How to move.
+/// The options of a move.
 #[derive(Debug, Clone, Copy)]
 pub struct Relayout<'a> {
-    /// The element written wherever the plan puts none (padding, gaps, what lies in front and
-    /// behind), of the dtype that is written; without one that is zero, as everything is in a file
-    /// that was just made.
+    /// The element that is written wherever the plan writes none (padding, gaps, space before and
+    /// after the elements), in the dtype of the output; zero by default, as in a new file.
     pub fill: Option<&'a [u8]>,
-    /// The dtype to write: elements are converted on the way.
+    /// The dtype of the output; elements are converted if it differs.
     pub dtype: Dtype,
-    /// Threads at most.
+    /// The largest number of threads.
     pub threads: usize,
-    /// Bytes of memory for buffers, about.
+    /// The approximate number of bytes for buffers.
     pub memory: usize,
 }
 
 impl Relayout<'_> {
-    /// Moves a tensor into tensor `index` of a writer, calling `progress` with the bytes done and
-    /// the bytes in all.
+    /// Moves a tensor into tensor `index` of a writer, and calls `progress` with the bytes done and
+    /// the total.
     ///
-    /// The destination is written in slabs that fit in half of `memory`; of the source, what a slab reads is
-    /// in the other half. A compressed tensor that does not fit there is decompressed once, into a file
-    /// without a name in the folder of the output. The writer is not finished: until it is, nothing has the
-    /// final name.
+    /// The destination is written in slabs that fit in half of `memory`; the other half holds the
+    /// part of the source that a slab reads. A compressed tensor that does not fit there is
+    /// decompressed once, into a file without a name in the folder of the output. The writer is not
+    /// finished here: until it is, no file has the final name.
     ///
     /// **Law**: every element of the tensor in the writer is an element of the source or the fill.
     ///
     /// # Errors
-    /// Besides those of files and plans: a source that was changed meanwhile.
+    /// Besides those of files and plans: a source that changed meanwhile.
     pub fn move_tensor(
         &self,
         from: &Container,
@@ -75,6 +75,7 @@ impl Relayout<'_> {
         index: usize,
         mut progress: impl FnMut(u64, u64),
     ) -> Result<(), RelayoutError> {
+        zellige_calls::record_call!();
         let dtypes = MoveDtypes::between(info.dtype(), self.dtype)?;
         let (read, width) = (dtypes.src_bytes(), dtypes.dst_bytes());
         let held = info.byte_len() / read as u64;
@@ -85,6 +86,9 @@ impl Relayout<'_> {
         let planned = usize::try_from(plan.dst_len()).unwrap_or(usize::MAX).saturating_mul(width);
         let held = to.tensors().get(index).map_or(0, TensorInfo::byte_len);
         let total = usize::try_from(held).unwrap_or(usize::MAX).max(planned);
+        // Half for the slab and half for the window of the source. More than a gigabyte gains
+        // nothing, and less than 64 KiB makes every slab a call to the system; a slab holds whole
+        // elements.
         let slab = (self.memory / 2).clamp(1 << 16, 1 << 30) / width * width;
         let mut feed = TensorFeed::new(from, info, read, slab, to.parent_folder())?;
         let mut buffer = disk::aligned_buffer(slab.min(total) as u64)
@@ -96,6 +100,8 @@ impl Relayout<'_> {
             let part = plan.clip_destination(elements(done), elements(done + len));
             let target = &mut buffer[..len];
             let written: i64 = part.nests().iter().map(CopyNest::element_count).sum();
+            // Filling is skipped where the plan writes every element, which is the usual case
+            // without padding.
             if written != elements(len) {
                 repeat_element(self.fill.unwrap_or(&[0]), target);
             }
@@ -108,7 +114,7 @@ impl Relayout<'_> {
     }
 }
 
-/// Fills memory with an element, of which it holds a whole number.
+/// Fills memory with copies of an element; the memory holds a whole number of elements.
 fn repeat_element(element: &[u8], target: &mut [u8]) {
     if let Some(byte) = element.first().filter(|b| element.iter().all(|e| e == *b)) {
         target.fill(*byte);
@@ -117,6 +123,8 @@ fn repeat_element(element: &[u8], target: &mut [u8]) {
     let mut done = element.len().min(target.len());
     target[..done].copy_from_slice(&element[..done]);
     while done < target.len() {
+        // Doubling what is filled: each step is one large copy instead of one small one per
+        // element.
         let part = done.min(target.len() - done);
         target.copy_within(..part, done);
         done += part;

@@ -1,8 +1,8 @@
-//! The runs of a plan: elements that are adjacent on both sides.
+//! Lists the runs of a plan: elements that are adjacent on both sides.
 
 use zellige_movement::{CopyLoop, MovePlan};
 
-/// Elements in a run, on average; 0 where the plan copies nothing.
+/// The average number of elements in a run; 0 if the plan copies nothing.
 pub(crate) fn mean_run_length(plan: &MovePlan) -> i64 {
     let (mut elements, mut runs) = (0i64, 0i64);
     for nest in plan.nests() {
@@ -12,17 +12,20 @@ pub(crate) fn mean_run_length(plan: &MovePlan) -> i64 {
     elements / runs.max(1)
 }
 
-/// Gives every run to `take`: its first element in the source, in the destination, and its length.
+/// Calls `take` for every run with its first element in the source, its first element in the
+/// destination, and its length.
 ///
-/// **Law**: together they are the copies of the plan, each once.
+/// **Law**: together the runs are the copies of the plan, each once.
 ///
 /// # Errors
-/// The first that `take` gives.
+/// The first error of `take`.
 pub(crate) fn for_each_run<E>(
     plan: &MovePlan,
     mut take: impl FnMut(i64, i64, i64) -> Result<(), E>,
 ) -> Result<(), E> {
     for nest in plan.nests() {
+        // The loop that advances by one element on both sides is the run itself; all others choose
+        // where it begins.
         let unit = nest.loops.iter().position(|l| l.src == 1 && l.dst == 1);
         let outer: Vec<CopyLoop> =
             (0..nest.loops.len()).filter(|k| Some(*k) != unit).map(|k| nest.loops[k]).collect();

@@ -1,6 +1,6 @@
 //! `.safetensors`: the length of a JSON header in 8 bytes, the header, the bytes of all tensors.
 //!
-//! The bytes of the tensors follow each other without a gap and end with the file.
+//! The bytes of the tensors are contiguous and end with the file.
 
 use crate::dtype;
 use crate::error::{FileError, Result, quote_start};
@@ -18,12 +18,12 @@ use std::marker::PhantomData;
 /// The longest header: the limit of the format's own library.
 const MAX_HEADER: u64 = 100_000_000;
 
-/// Where tensors begin in files that are written: a multiple of this.
+/// The alignment of the first tensor in written files.
 const DATA_ALIGNMENT: usize = 64;
 
 const METADATA_KEY: &str = "__metadata__";
 
-/// One tensor of the header, as it is written there.
+/// One tensor as the header describes it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TensorEntry {
@@ -36,6 +36,7 @@ struct TensorEntry {
 pub(crate) fn read_header(input: &InputFile) -> Result<FileContents> {
     let size = input.read_bytes(0, 8, "the length of the header")?;
     let size = size.iter().rev().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
+    // Checked before memory is allocated: the length comes from the file and could be 2^64 - 1.
     if size > MAX_HEADER {
         let what = format!("a header of {size} bytes");
         return Err(input.start_spot().malformed_error(
@@ -49,6 +50,8 @@ pub(crate) fn read_header(input: &InputFile) -> Result<FileContents> {
     let text = std::str::from_utf8(&text).map_err(|e| {
         spot.malformed_error(e.valid_up_to() as u64, "bytes that are not text", "JSON in UTF-8")
     })?;
+    // Members stay raw text at first, so that each error can be placed at the byte of its own
+    // tensor.
     let JsonMembers::<&RawValue>(members) =
         serde_json::from_str(text).map_err(|e| json_error(&e, text, spot))?;
 
@@ -80,6 +83,8 @@ pub(crate) fn read_header(input: &InputFile) -> Result<FileContents> {
             let what = format!("data_offsets {range:?} of `{}`", quote_start(name));
             return Err(spot.malformed_error(0, what, "a begin that is not behind the end"));
         }
+        // An offset beyond the file is found here with the name of its tensor; later it would be an
+        // error of reading.
         let what = format!("the data up to the end of `{}`", quote_start(name));
         input.start_spot().check_fits(data, range.1, input.len, &what)?;
         ranges.push((range, name.as_str()));
@@ -130,7 +135,7 @@ fn interpret_tensor(
     })
 }
 
-/// That the ranges follow each other from the first byte of the data to the last of the file.
+/// Checks that the ranges tile the data, from its first byte to the end of the file.
 fn check_tiling(mut ranges: Vec<((u64, u64), &str)>, data: u64, input: &InputFile) -> Result<()> {
     const ACCEPTED: &str = "tensors that follow each other and end with the file";
     ranges.sort_unstable();
@@ -145,6 +150,7 @@ fn check_tiling(mut ranges: Vec<((u64, u64), &str)>, data: u64, input: &InputFil
                 second: quote_start(name),
             });
         }
+        // The format forbids gaps, because they could hide bytes that no reader shows.
         if begin > reached {
             let what = format!("{} bytes belong to no tensor", begin - reached);
             return Err(input.start_spot().malformed_error(data + reached, what, ACCEPTED));
@@ -159,15 +165,17 @@ fn check_tiling(mut ranges: Vec<((u64, u64), &str)>, data: u64, input: &InputFil
     Ok(())
 }
 
-/// The header of a file with these tensors, and where the bytes of each begin.
+/// Builds the header of a file with these tensors, and the offsets of their bytes.
 ///
-/// Wide elements come first: then each tensor begins at a multiple of its element size, as gaps
-/// are not allowed.
+/// Wide elements come first, so that each tensor begins at a multiple of its element size although
+/// the format allows no gaps.
 pub(crate) fn write_header(
     tensors: &[(&NewTensor, u64)],
     metadata: &FileMetadata,
 ) -> Result<(Vec<u8>, Vec<u64>), String> {
     let mut order: Vec<usize> = (0..tensors.len()).collect();
+    // A stable sort: tensors of one width stay in the order of the request, so that equal requests
+    // give equal files.
     order.sort_by_key(|&i| std::cmp::Reverse(tensors[i].0.dtype.bits()));
     let mut members = serde_json::Map::new();
     if !metadata.is_empty() {
@@ -190,6 +198,8 @@ pub(crate) fn write_header(
         reached = end;
     }
     let mut header = serde_json::Value::Object(members).to_string().into_bytes();
+    // The format lets a header end in spaces. Aligned data can be moved with aligned loads after
+    // reading or mapping.
     header.resize((8 + header.len()).next_multiple_of(DATA_ALIGNMENT) - 8, b' ');
     let size = header.len() as u64;
     if size > MAX_HEADER {
@@ -200,7 +210,7 @@ pub(crate) fn write_header(
     Ok(([&size.to_le_bytes()[..], &header].concat(), offsets))
 }
 
-/// The members of a JSON object in order, so that a name that occurs twice is seen.
+/// The members of a JSON object in order, so that a repeated name is detected.
 struct JsonMembers<V>(Vec<(String, V)>);
 
 impl<'de, V: Deserialize<'de>> Deserialize<'de> for JsonMembers<V> {
@@ -216,6 +226,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for JsonMembers<V> {
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
                 let mut members = Vec::new();
                 while let Some(member) = map.next_entry()? {
+                    // A map would keep the last of two equal names and hide the first.
                     members.push(member);
                 }
                 Ok(JsonMembers(members))
@@ -225,19 +236,19 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for JsonMembers<V> {
     }
 }
 
-/// Where a part of the text begins in it.
+/// The position of a part of the text.
 fn position_in_text(part: &str, text: &str) -> u64 {
     (part.as_ptr().addr()).saturating_sub(text.as_ptr().addr()) as u64
 }
 
-/// A refusal of the JSON parser, whose line and column become a byte.
+/// Turns an error of the JSON parser into one with a byte position.
 fn json_error(error: &serde_json::Error, text: &str, spot: FileSpot<'_>) -> FileError {
     let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
     let at = lines.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
     let accepted = "{\"name\": {\"dtype\": \"F32\", \"shape\": [..], \"data_offsets\": [begin, end]}, \
                     ..} with an optional \"__metadata__\" of strings";
     let what = error.to_string();
-    // It may quote a name of any length.
+    // The parser may quote a name of any length.
     let what: String =
         what.split(" at line ").next().unwrap_or_default().chars().take(200).collect();
     let what = zellige_notation::make_visible(&what);

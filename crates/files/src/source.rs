@@ -1,4 +1,4 @@
-//! The bytes of one tensor: at positions, or as a stream.
+//! The bytes of one tensor, by position or as a stream.
 
 use crate::error::{FileError, Result, quote_start};
 use crate::info::TensorInfo;
@@ -8,8 +8,8 @@ use std::io::{self, Read};
 
 /// The bytes of a tensor, readable at any position and from any number of threads.
 ///
-/// Positions count from the first element. Bytes come as they lie in the file: their order is
-/// [`TensorInfo::byte_order`].
+/// Positions count from the first element. Bytes are returned as they are in the file: their order
+/// is [`TensorInfo::byte_order`].
 #[derive(Debug, Clone, Copy)]
 pub struct TensorSource<'a> {
     input: &'a InputFile,
@@ -27,7 +27,7 @@ impl<'a> TensorSource<'a> {
         Ok(TensorSource { input, info, start })
     }
 
-    /// Bytes of the tensor.
+    /// The number of bytes of the tensor.
     pub fn byte_len(&self) -> u64 {
         self.info.bytes
     }
@@ -40,7 +40,7 @@ impl<'a> TensorSource<'a> {
     }
 }
 
-/// That `offset..offset + len` lies inside of a tensor.
+/// Checks that `offset..offset + len` is inside of a tensor.
 pub(crate) fn check_inside(
     info: &TensorInfo,
     offset: u64,
@@ -56,9 +56,9 @@ pub(crate) fn check_inside(
 
 /// The bytes of a tensor from start to end, decompressed where they are compressed.
 ///
-/// The read that gives the last byte also checks what the container knows about the whole: the
-/// CRC-32 of a `.npz` entry, and that its compressed stream ends there. A reader that has given
-/// every byte without an error has therefore given the right ones.
+/// The read that returns the last byte also checks the whole: the CRC-32 of a `.npz` entry, and
+/// that its compressed stream ends there. If every byte was returned without an error, the bytes
+/// are therefore the right ones.
 pub struct TensorReader<'a> {
     input: &'a InputFile,
     info: &'a TensorInfo,
@@ -90,6 +90,8 @@ impl<'a> TensorReader<'a> {
         } else {
             EntryStream::Plain(window)
         };
+        // Only zip archives have checksums; hashing the others would cost time and compare with
+        // nothing.
         let hash = extent.crc.map(|_| crc32fast::Hasher::new());
         let mut reader = TensorReader { input, info, stream, hash, left: extent.head + info.bytes };
         // The header is part of what the checksum covers.
@@ -98,19 +100,19 @@ impl<'a> TensorReader<'a> {
         Ok(reader)
     }
 
-    /// Bytes that are still to come.
+    /// The number of bytes that are still to be read.
     pub fn bytes_left(&self) -> u64 {
         self.left
     }
 
-    /// Fills `buffer`; the bytes must still be [`bytes_left`](TensorReader::bytes_left).
+    /// Fills `buffer`; as many bytes must still be [`bytes_left`](TensorReader::bytes_left).
     pub fn fill_buffer(&mut self, buffer: &mut [u8]) -> Result<()> {
         let offset = self.info.bytes.saturating_sub(self.left);
         check_inside(self.info, offset, buffer.len() as u64, &self.input.path)?;
         self.read_exact(buffer).map_err(|e| self.convert_io_error(e))
     }
 
-    /// Reads what is left, only to check it.
+    /// Reads the remaining bytes only to check them.
     pub fn read_to_end_checked(mut self) -> Result<()> {
         io::copy(&mut self, &mut io::sink()).map(|_| ()).map_err(|e| self.convert_io_error(e))
     }
@@ -130,6 +132,8 @@ impl<'a> TensorReader<'a> {
         let extent = self.info.extent;
         if let EntryStream::Deflated(decoder) = &mut self.stream {
             let more =
+                // One more byte is requested: a stream that continues holds more than the directory
+                // says, and one that has ended has used exactly its bytes of the file.
                 decoder.read(&mut [0]).map_err(|e| unpack_error(self.input, self.info, &e))?;
             if more != 0 || decoder.total_in() != extent.length {
                 let error = io::Error::other("it does not end with its last element");
@@ -151,7 +155,7 @@ impl<'a> TensorReader<'a> {
 }
 
 fn unpack_error(input: &InputFile, info: &TensorInfo, error: &io::Error) -> FileError {
-    // A file that was changed is no broken stream.
+    // A file that was changed is reported as such and not as a broken stream.
     if let Some(inner) = error.get_ref().and_then(|e| e.downcast_ref::<FileError>()) {
         return inner.clone();
     }
@@ -171,6 +175,7 @@ impl Read for TensorReader<'_> {
         }
         let got = match self.stream.read(&mut buffer[..most]) {
             Ok(got) => got,
+            // Callers such as `read_exact` try again on this kind, so it must not be wrapped.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
             Err(error) if self.info.extent.deflated => {
                 return Err(io::Error::other(unpack_error(self.input, self.info, &error)));

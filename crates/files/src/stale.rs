@@ -1,10 +1,11 @@
-//! Temporary files that a killed process left behind.
+//! Removes temporary files that a killed process left behind.
 //!
-//! A temporary file is locked by the process that fills it, and the system frees the lock when that process
-//! ends, however it ends. So a file whose lock is free has nobody who fills it, whatever its number says:
-//! numbers of processes are used again, and differ between containers. Locks are only believed between
-//! processes of one running system, as file systems of a network may keep them to each host: the name
-//! holds the identity of the boot, and files of another boot or another machine are left alone.
+//! A temporary file is locked by the process that fills it, and the system releases the lock when
+//! that process ends, however it ends. A file whose lock is free is therefore not being filled by
+//! any process. The process number in its name would not tell this, because numbers are reused and
+//! differ between containers. Locks are only trusted between processes of one running system,
+//! because a network file system may keep them local to each host: the name contains the identity
+//! of the boot, and files of another boot or another machine are left untouched.
 
 use crate::disk;
 use std::collections::HashSet;
@@ -15,15 +16,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use zellige_host::effective_user;
 
-/// What stands between the name of a file and the numbers.
+/// The mark between the name of a file and the numbers.
+// A mark that no other program uses, since files with it are removed.
 const NAME_MARK: &str = ".zellige-";
 
-/// Characters of a name that its temporary name keeps: file systems allow 255 bytes in all.
+/// The number of characters of a name that its temporary name keeps; file systems allow 255 bytes
+/// in all.
 const KEPT_NAME_CHARS: usize = 48;
 
-/// The identity of the running system, the same in all its containers; none where it has none.
+/// The identity of the running boot, the same in all containers; `None` if the system does not give
+/// one.
 static BOOT: LazyLock<Option<String>> = LazyLock::new(|| {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    // Half of the identity, with 60 random bits, tells boots apart and keeps names short.
     let id: String = text.trim().chars().filter(char::is_ascii_hexdigit).take(16).collect();
     (id.len() == 16).then_some(id)
 });
@@ -33,28 +38,29 @@ pub(crate) fn boot_identity() -> Option<&'static str> {
     BOOT.as_deref()
 }
 
-/// A temporary name for a file that nobody of this process had.
+/// A temporary name that this process has not used before.
 pub(crate) fn next_temporary_name(folder: &Path, name: &str) -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
+    // Only uniqueness matters, and it needs no order with other memory.
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name: String = name.chars().take(KEPT_NAME_CHARS).collect();
     let boot = BOOT.as_deref().unwrap_or("unknown");
     folder.join(format!(".{name}{NAME_MARK}{boot}-{}-{number}", std::process::id()))
 }
 
-/// Takes the lock of a file that was just made; false where it was taken for a stale one meanwhile.
+/// Locks a file that was just created; false if another process has removed it as stale meanwhile.
 ///
-/// Where the file system has no locks nobody can take one, so nothing is ever removed there.
+/// On a file system without locks no process can lock, so nothing is ever removed there.
 pub(crate) fn try_hold_lock(file: &File) -> bool {
     match disk::try_lock(file) {
         Ok(false) => false,
-        // Removed between its making and the lock: it has no name any more.
+        // Without a name the file was removed between its creation and the lock.
         Ok(true) => disk::stat_file(file).map_or(true, |now| now.nlink() > 0),
         Err(_) => true,
     }
 }
 
-/// Removes what killed processes left in a folder, the first time that this process writes there.
+/// Removes stale files of a folder, the first time that this process writes there.
 pub(crate) fn remove_stale_once(folder: &Path) {
     static DONE: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
     if DONE.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.to_path_buf()) {
@@ -62,9 +68,9 @@ pub(crate) fn remove_stale_once(folder: &Path) {
     }
 }
 
-/// Removes what killed processes of this user and this boot left in a folder.
+/// Removes the files that killed processes of this user and this boot left in a folder.
 ///
-/// Whatever cannot be looked at stays: this is nobody's task but ours, and nobody waits for it.
+/// Files that cannot be examined stay: cleaning up is optional, so errors are ignored.
 fn remove_stale_files(folder: &Path) {
     let Some(boot) = BOOT.as_deref() else { return };
     for path in disk::list_folder(folder).unwrap_or_default() {
@@ -84,7 +90,8 @@ fn remove_if_free(path: &Path) -> std::io::Result<()> {
         return Ok(());
     }
     let file = disk::open_own_file(path)?;
-    // The lock stays with us until the name is gone, so that whoever made the file sees one or the other.
+    // The lock is held until the name is removed, so that the creator of the file sees either the
+    // lock or the missing name.
     if disk::try_lock(&file)?
         && disk::is_same_file(&disk::stat_no_link(path)?, &disk::stat_file(&file)?)
     {

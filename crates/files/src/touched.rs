@@ -1,14 +1,16 @@
-//! Which parts of its source a plan reads.
+//! Finds the parts of its source that a plan reads.
 
 use zellige_movement::{CopyNest, MovePlan};
 
-/// Ranges that are collected before those that meet become one.
+/// The number of ranges that are collected before neighbouring ones are joined.
+// 65536 ranges are a megabyte. Joining them costs a sort, so it is done rarely.
 const MAX_COLLECTED_RANGES: usize = 1 << 16;
 
-/// Source elements in rising ranges `(first, one past the last)` with more than `gap` elements between two.
+/// The source elements of a plan as increasing ranges `(first, one past the last)` with more than
+/// `gap` elements between two of them.
 ///
-/// **Law**: every element that the plan reads is in one of them, and no range begins, ends, or goes on for
-/// more than `gap` elements without one that is.
+/// **Law**: every element that the plan reads is in one of them, and no range begins or ends with
+/// another element or has more than `gap` consecutive other elements.
 pub(crate) fn source_ranges(plan: &MovePlan, gap: i64) -> Vec<(i64, i64)> {
     let mut out = Vec::new();
     let mut limit = MAX_COLLECTED_RANGES;
@@ -18,6 +20,7 @@ pub(crate) fn source_ranges(plan: &MovePlan, gap: i64) -> Vec<(i64, i64)> {
             walk.collect_ranges(0, start + walk.down, &mut out);
             if out.len() > limit {
                 join_ranges(&mut out, gap);
+                // Doubled, or ranges that cannot be joined would be sorted again after every nest.
                 limit = MAX_COLLECTED_RANGES.max(2 * out.len());
             }
         }
@@ -37,15 +40,15 @@ fn join_ranges(ranges: &mut Vec<(i64, i64)>, gap: i64) {
     });
 }
 
-/// The source side of a nest, from its lowest element on.
+/// The source side of a nest, starting from its lowest element.
 struct SourceWalk {
-    /// How far its lowest element lies from a start.
+    /// The offset of its lowest element from a start.
     down: i64,
     /// Ranges and strides, widest stride first.
     loops: Vec<(i64, i64)>,
-    /// The reach of the loops from each on.
+    /// The reach of the loops from each level inward.
     reach: Vec<i64>,
-    /// The first loop from which on no gap is too wide.
+    /// The first level from which inward no gap is too wide.
     dense: usize,
 }
 
@@ -54,12 +57,14 @@ impl SourceWalk {
         let moving = nest.loops.iter().filter(|l| l.range > 1 && l.src != 0);
         let mut loops: Vec<(i64, i64)> = moving.clone().map(|l| (l.range, l.src.abs())).collect();
         let down = moving.map(|l| ((l.range - 1) * l.src).min(0)).sum();
+        // With the widest stride outermost the inner loops form a block, and blocks follow each
+        // other in the file.
         loops.sort_by_key(|(_, stride)| std::cmp::Reverse(*stride));
         let mut reach = vec![0; loops.len() + 1];
         let mut dense = loops.len();
         for (i, (range, stride)) in loops.iter().enumerate().rev() {
             reach[i] = reach[i + 1] + (range - 1) * stride;
-            // Between the last element of a step and the first of the next.
+            // The gap between the last element of a step and the first one of the next.
             if dense == i + 1 && stride - reach[i + 1] - 1 <= gap {
                 dense = i;
             }

@@ -1,4 +1,4 @@
-//! A file that was written, read back and compared with the one it came from.
+//! Reads a written file back and compares it with its source.
 
 use crate::feed::TensorFeed;
 use crate::relayout::{Relayout, RelayoutError};
@@ -14,31 +14,32 @@ pub struct StoredTensor<'a> {
     pub file: &'a Container,
     /// The tensor.
     pub info: &'a TensorInfo,
-    /// Where its elements are.
+    /// The layout of its elements.
     pub layout: &'a Layout,
 }
 
-/// What a comparison found, besides that everything is right.
+/// The result of a comparison without differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VerifiedTensor {
-    /// Elements compared.
+    /// The number of compared elements.
     pub elements: u64,
-    /// Elements that stand for another number than in the source, as the conversion rounds.
+    /// The number of elements whose value the conversion changed by rounding.
     pub changed: u64,
 }
 
 impl Relayout<'_> {
-    /// Compares every element of `written` with what `source` gives, and everything else in it with
-    /// the fill.
+    /// Compares every element of `written` with the converted element of `source`, and everything
+    /// else in it with the fill.
     ///
-    /// Both files are moved to the row-major tensor they mean, part by part. Elements that change
-    /// their format are converted by the portable kernels, not by those that wrote them.
+    /// Both files are gathered into row-major parts. Elements that change their format are
+    /// converted by the portable kernels, not by those that wrote them.
     pub fn verify_written(
         &self,
         source: StoredTensor<'_>,
         written: StoredTensor<'_>,
         shape: &[i64],
     ) -> Result<VerifiedTensor, RelayoutError> {
+        zellige_calls::record_call!();
         let dtypes = MoveDtypes::between(source.info.dtype(), self.dtype)?;
         let flat =
             StridedLayout::new_contiguous(shape).and_then(|s| s.to_layout()).map_err(plan_error)?;
@@ -47,6 +48,8 @@ impl Relayout<'_> {
         };
         let (read, copied) = (plan(source.layout)?, plan(written.layout)?);
         let (from, to) = (dtypes.src_bytes(), dtypes.dst_bytes());
+        // Eighths: two windows, the two sides in row-major order, and the converted side with room
+        // to spare.
         let part = i64::try_from((self.memory / 8 / from.max(to)).max(1)).unwrap_or(i64::MAX);
         let size = flat.size();
         let folder = disk::parent_folder(written.file.path());
@@ -66,6 +69,8 @@ impl Relayout<'_> {
                 MoveDtypes::Bytes(_) => before,
                 MoveDtypes::Formats { from, to } => {
                     let mut want = vec![0u8; got.len()];
+                    // The baseline kernels, because a mistake of the vector kernels that wrote the
+                    // file would otherwise repeat itself here and go unnoticed.
                     let converter = Converter::with_isa(from, to, Isa::BASELINE);
                     converter.convert(&before, &mut want, count).map_err(length_error)?;
                     all.changed +=
@@ -94,7 +99,7 @@ impl Relayout<'_> {
         RelayoutError::Differs { path, what }
     }
 
-    /// The elements that a plan gathers from a tensor, in the byte order of the machine.
+    /// Gathers elements of a tensor by a plan, in the byte order of the machine.
     fn gather_row_major(
         &self,
         plan: &MovePlan,
@@ -106,9 +111,10 @@ impl Relayout<'_> {
         Ok(out)
     }
 
-    /// That everything that is no element holds the fill.
+    /// Checks that everything that is not an element holds the fill.
     ///
-    /// One mark is moved to the place of every element, part by part; what has no mark is compared.
+    /// A mark is moved to the position of every element, part by part; positions without a mark are
+    /// compared with the fill.
     fn check_padding(
         &self,
         side: StoredTensor<'_>,
@@ -146,7 +152,7 @@ fn plan_error(error: zellige_layout::LayoutError) -> RelayoutError {
     RelayoutError::Move(error.into())
 }
 
-/// Buffers are made as long as what is converted.
+/// Buffers have the length of what is converted, so this error does not occur.
 fn length_error(error: zellige_float::ConvertError) -> RelayoutError {
     RelayoutError::Length(error)
 }

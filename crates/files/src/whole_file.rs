@@ -1,4 +1,4 @@
-//! Tensors and texts that fit in memory, in one call.
+//! Reads and writes tensors and texts that fit in memory, in one call.
 
 use crate::container::Container;
 use crate::disk;
@@ -9,7 +9,8 @@ use crate::temporary::{FileAccess, TemporaryFile};
 use crate::writer::ContainerWriter;
 use std::path::Path;
 
-/// A tensor and its bytes as they lie in the file; without a name, the only tensor of the file.
+/// Reads a tensor and its bytes as they are in the file; without a name, the only tensor of the
+/// file.
 ///
 /// Compressed tensors are read too, and the checksums of archives are checked.
 pub fn read_tensor_file(
@@ -22,7 +23,7 @@ pub fn read_tensor_file(
 }
 
 impl Container {
-    /// The bytes of a tensor of this file, as they lie in it.
+    /// Reads the bytes of a tensor of this file, as they are in the file.
     ///
     /// # Errors
     /// Bytes that cannot be read or do not fit in memory, wrong checksums, and a file that was changed
@@ -42,7 +43,9 @@ impl Container {
             reader.fill_buffer(&mut bytes)?;
             bytes
         } else {
-            // A compressed tensor may claim what it does not have, so memory is asked for as it comes.
+            // A compressed tensor may claim more bytes than it has, so memory is allocated as they
+            // arrive. 64 KiB at a time: the decompressor's own window is 32 KiB, so larger parts
+            // save nothing.
             let (mut bytes, mut part) = (Vec::new(), vec![0; 1 << 16]);
             while reader.bytes_left() > 0 {
                 let most =
@@ -52,15 +55,16 @@ impl Container {
             }
             bytes
         };
+        // Checked after the last byte was read, or a change between two reads would go unnoticed.
         self.check_unchanged()?;
         Ok(bytes)
     }
 }
 
-/// The bytes of a file, at most so many.
+/// Reads the bytes of a file, at most `most`.
 ///
 /// # Errors
-/// Besides those of reading: what is no regular file, and files that are longer.
+/// Besides those of reading: paths that are not regular files, and longer files.
 pub fn read_bytes(path: impl AsRef<Path>, most: u64) -> Result<Vec<u8>> {
     let input = InputFile::open(path.as_ref())?;
     input.check_max_len(most)?;
@@ -69,10 +73,10 @@ pub fn read_bytes(path: impl AsRef<Path>, most: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The same of a text in UTF-8.
+/// Reads a text in UTF-8, at most `most` bytes.
 ///
 /// # Errors
-/// Besides those of [`read_bytes`]: bytes that are no text, with the place.
+/// Besides those of [`read_bytes`]: bytes that are not UTF-8, with their position.
 pub fn read_text(path: impl AsRef<Path>, most: u64) -> Result<String> {
     let path = path.as_ref();
     String::from_utf8(read_bytes(path, most)?).map_err(|e| FileError::Malformed {
@@ -83,10 +87,10 @@ pub fn read_text(path: impl AsRef<Path>, most: u64) -> Result<String> {
     })
 }
 
-/// A file with these tensors, whose bytes are row-major and little-endian.
+/// Writes a file with these tensors, whose bytes are row-major and little-endian.
 ///
 /// # Errors
-/// Besides those of [`ContainerWriter`]: bytes that are not as many as dtype and shape ask for.
+/// Besides those of [`ContainerWriter`]: bytes whose number does not match dtype and shape.
 pub fn write_tensor_file(
     path: impl AsRef<Path>,
     tensors: &[(NewTensor, &[u8])],
@@ -110,12 +114,12 @@ pub fn write_tensor_file(
     writer.finish_and_settle()
 }
 
-/// A file with these bytes, complete under its name or not there at all.
+/// Writes a file with these bytes, which appears under its name only when it is complete.
 pub fn write_bytes(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
     write_with_access(path.as_ref(), bytes, FileAccess::AsUsual)
 }
 
-/// Makes a folder, and those that it lies in, where they are not there yet.
+/// Creates a folder and its parents, if they do not exist yet.
 ///
 /// # Errors
 /// What the system refuses.
@@ -124,7 +128,7 @@ pub fn make_folder(path: impl AsRef<Path>) -> Result<()> {
     disk::make_folders(path, 0o777).map_err(|e| FileError::from_write(path, "make the folder", e))
 }
 
-/// The same for the user alone, where that is asked for.
+/// Writes a file with these permissions.
 pub(crate) fn write_with_access(path: &Path, bytes: &[u8], access: FileAccess) -> Result<()> {
     let temporary = TemporaryFile::create_beside(path, access)?;
     disk::write_all_at(&temporary.file, bytes, 0)

@@ -14,24 +14,25 @@ use crate::{disk, dtype};
 use std::collections::HashSet;
 use std::path::Path;
 
-/// Bytes that are read at once for a checksum.
+/// The number of bytes that are read at once for a checksum.
 const CHECKSUM_BYTES: usize = 1 << 20;
 
-/// A file whose headers are written and whose tensors are to be filled.
+/// A file whose headers are written and whose tensors are being filled.
 ///
-/// Everything goes into a temporary file beside the final name. [`ContainerWriter::finish_and_settle`] puts it there
-/// in one step; without it, nothing under the final name changes and the temporary file goes.
-/// Bytes that are never written are zero.
+/// Everything goes into a temporary file beside the final name.
+/// [`ContainerWriter::finish_and_settle`] renames it in one step; otherwise nothing changes under
+/// the final name, and the temporary file is removed. Bytes that are never written are zero.
 #[derive(Debug)]
 pub struct ContainerWriter {
     temporary: TemporaryFile,
     tensors: Vec<TensorInfo>,
     entries: Vec<NewZipEntry>,
-    /// What the file is to hold and how long it will be, where a killed process is gone on with.
+    /// The key of the contents and the final length, if the file can be resumed after a kill.
     resumed: Option<(String, u64)>,
 }
 
-/// Headers with their places, where each tensor goes, and how long the file will be.
+/// The plan of a file: headers with their positions, the extent of each tensor, and the final
+/// length.
 struct FilePlan {
     headers: Vec<(u64, Vec<u8>)>,
     extents: Vec<FileExtent>,
@@ -50,7 +51,7 @@ impl ContainerWriter {
         ContainerWriter::create_with_metadata(path, tensors, kind, &FileMetadata::new())
     }
 
-    /// The same with texts about the file as a whole, which only `.safetensors` can hold.
+    /// Begins a file with metadata, which only `.safetensors` can hold.
     pub fn create_with_metadata(
         path: impl AsRef<Path>,
         tensors: &[NewTensor],
@@ -61,9 +62,11 @@ impl ContainerWriter {
             .map(|(writer, _)| writer)
     }
 
-    /// Begins a `.safetensors` file as `NAME.partial`, or goes on with the one that a process left there; answers also the number that it
-    /// noted last ([`ContainerWriter::note_progress`]), 0 at the beginning. `key` says what is to be written: the partial file of another key is begun
-    /// anew. It stays when this writer is dropped, so that the next process finds it.
+    /// Begins a `.safetensors` file as `NAME.partial`, or resumes the one that a killed process
+    /// left. Also returns the number of its last note ([`ContainerWriter::note_progress`]), 0 at
+    /// the beginning. `key` identifies the contents: a partial file with another key is
+    /// overwritten. The partial file stays when this writer is dropped, so that the next process
+    /// finds it.
     ///
     /// # Errors
     /// Besides those of [`ContainerWriter::create`]: another process that is writing it.
@@ -116,6 +119,8 @@ impl ContainerWriter {
             ContainerKind::Safetensors => plan_safetensors(&sized, metadata, path)?,
         };
 
+        // Everything that can be wrong with the request has been found by now, so a refused request
+        // leaves no file.
         let temporary = match key {
             None => TemporaryFile::create_beside(path, FileAccess::AsUsual)?,
             Some(_) => TemporaryFile::resume_partial(path)?,
@@ -124,10 +129,12 @@ impl ContainerWriter {
             |action: &str, e| FileError::from_write(temporary.target_path(), action.to_string(), e);
         let done = match key {
             None => {
+                // The full length from the start: threads may then write any part in any order, and
+                // what is not written is zero.
                 disk::set_len(&temporary.file, plan.length)
                     .map_err(|e| failed("reserve its length", e))?;
                 disk::reserve_space(&temporary.file, plan.length)
-                    .map_err(|e| failed("find room for it on the disk", e))?;
+                    .map_err(|e| failed("reserve disk space for it", e))?;
                 0
             }
             Some(key) => read_begun_note(&temporary, plan.length, key)?,
@@ -150,17 +157,17 @@ impl ContainerWriter {
         Ok((ContainerWriter { temporary, tensors, entries: plan.entries, resumed }, done))
     }
 
-    /// Notes how far the caller has come, for the next process that resumes the file should this one be killed. Everything up to
-    /// there must have been written.
+    /// Notes the progress of the caller in the file, for the next process that resumes it after a
+    /// kill. Everything up to `done` must have been written.
     ///
     /// # Errors
-    /// What cannot be written.
+    /// Failed writes.
     pub fn note_progress(&self, done: u64) -> Result<()> {
         let Some((key, length)) = &self.resumed else { return Ok(()) };
         self.write_bytes_at(&partial::encode_note(key, done), *length)
     }
 
-    /// The tensors in the order of the request, with the places of their elements.
+    /// The tensors in the order of the request, with the positions of their elements.
     pub fn tensors(&self) -> &[TensorInfo] {
         &self.tensors
     }
@@ -170,7 +177,7 @@ impl ContainerWriter {
         self.temporary.target_path()
     }
 
-    /// The folder in which the file is made.
+    /// The folder of the file.
     pub(crate) fn parent_folder(&self) -> &Path {
         disk::parent_folder(self.temporary.target_path())
     }
@@ -180,11 +187,11 @@ impl ContainerWriter {
         self.temporary.path()
     }
 
-    /// Writes bytes of the tensor of that index, from byte `offset` of it on. Threads may write
+    /// Writes bytes of tensor number `tensor`, from its byte `offset` on. Threads may write
     /// different parts at the same time.
     ///
     /// # Errors
-    /// There is no such tensor, or the bytes would not lie inside it; nothing is written then.
+    /// There is no such tensor, or the bytes are not inside of it; nothing is written then.
     pub fn write_at(&self, tensor: usize, offset: u64, bytes: &[u8]) -> Result<()> {
         let at = self.file_position(tensor, offset, bytes.len() as u64)?;
         disk::write_all_at(&self.temporary.file, bytes, at).map_err(|e| {
@@ -193,7 +200,8 @@ impl ContainerWriter {
         })
     }
 
-    /// Where a byte of a tensor lies in the file, if as many as `len` from there on do.
+    /// The position in the file of byte `offset` of a tensor, if the tensor has `len` bytes from
+    /// there on.
     fn file_position(&self, tensor: usize, offset: u64, len: u64) -> Result<u64> {
         let info = self.tensors.get(tensor).ok_or_else(|| {
             let accepted = format!("indices below {}", self.tensors.len());
@@ -207,16 +215,19 @@ impl ContainerWriter {
         Ok(info.extent.start + info.extent.head + offset)
     }
 
-    /// Completes the file, puts its bytes on the disk and gives it its final name.
+    /// Completes the file, flushes it to the disk and gives it its final name.
     ///
-    /// For `.npz` this reads every byte once more: checksums are of the file as it is.
+    /// For `.npz` this reads every byte once more to compute the checksums.
     pub fn finish_and_settle(self) -> Result<()> {
         NamedFile::settle_names([self.finish_unsettled()?])
     }
 
-    /// The same, but for the wait until the name is on the disk: who writes many files settles them together.
+    /// Completes the file without waiting until its name is on the disk, for callers that settle
+    /// many files together.
     pub fn finish_unsettled(self) -> Result<NamedFile> {
         if let Some(last) = self.entries.last() {
+            // The checksum stands in front of the content in a zip archive, and parts may have been
+            // written in any order by any thread, so it is computed when all of them are there.
             let crcs = self
                 .entries
                 .iter()
@@ -261,8 +272,8 @@ impl ContainerWriter {
     }
 }
 
-/// The number that was noted last in a partial file that will be `length` bytes long. Where there is none, the file is empty but
-/// for a note of 0.
+/// Reads the last note of a partial file whose final length is `length`. Without a valid note the
+/// file is cleared, and a note of 0 is written.
 fn read_begun_note(temporary: &TemporaryFile, length: u64, key: &str) -> Result<u64> {
     let failed =
         |action: &str, e| FileError::from_write(temporary.target_path(), action.to_string(), e);
@@ -270,7 +281,9 @@ fn read_begun_note(temporary: &TemporaryFile, length: u64, key: &str) -> Result<
         .checked_add(partial::NOTE_BYTES as u64)
         .ok_or_else(|| too_long_error(temporary.target_path()))?;
     let file = &temporary.file;
-    let known = disk::stat_file(file).map_err(|e| failed("look at it", e))?;
+    let known = disk::stat_file(file).map_err(|e| failed("examine it", e))?;
+    // The length is the first test of whether the partial file is of this plan: another set of
+    // tensors has another.
     if known.len() == whole {
         let mut bytes = [0; partial::NOTE_BYTES];
         disk::read_exact_at(file, &mut bytes, length).map_err(|e| failed("read its note", e))?;
@@ -278,11 +291,13 @@ fn read_begun_note(temporary: &TemporaryFile, length: u64, key: &str) -> Result<
             return Ok(done);
         }
     }
-    // What is cut off is zero when the file grows again.
+    // Truncating to 0 first makes all bytes zero when the file grows again.
     for len in [0, whole] {
         disk::set_len(file, len).map_err(|e| failed("reserve its length", e))?;
     }
-    disk::reserve_space(file, whole).map_err(|e| failed("find room for it on the disk", e))?;
+    // A checkpoint of hundreds of gigabytes should not fail for lack of room after an hour of
+    // writing.
+    disk::reserve_space(file, whole).map_err(|e| failed("reserve disk space for it", e))?;
     disk::write_all_at(file, &partial::encode_note(key, 0), length)
         .map_err(|e| failed("note that it is begun", e))?;
     Ok(0)
@@ -336,8 +351,12 @@ fn plan_npz(tensors: &[(&NewTensor, u64)], path: &Path) -> Result<FilePlan> {
         plan.extents.push(extent);
         plan.entries.push(entry);
     }
+    // Checksums do not change the directory's length, so zeros stand in for them while the file is
+    // planned.
     let none = vec![0; plan.entries.len()];
     let directory = zip_writer::write_directory(&plan.entries, &none, plan.length);
+    // Nothing fills in the checksums of an archive without entries, so its directory is written at
+    // once.
     if plan.entries.is_empty() {
         plan.headers.push((0, directory.clone()));
     }

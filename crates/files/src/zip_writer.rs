@@ -1,51 +1,53 @@
-//! A zip archive of stored entries whose sizes are known before their bytes.
+//! Writes the headers of a zip archive of stored entries whose sizes are known before their
+//! contents.
 
 use crate::npy;
 use crate::zip::{
     CENTRAL_SIGNATURE, END_SIGNATURE, END64, EXTRA64, LOCAL_SIGNATURE, LOCATOR64, WIDE16, WIDE32,
 };
 
-/// A field of extra data that only moves what follows: the one Android's tools align with.
+/// The identifier of an extra field that only aligns what follows; Android's tools use the same
+/// one.
 const EXTRA_ALIGN: u16 = 0xd935;
-/// 1 January 1980, the zero of the format: the same tensors give the same file.
+/// 1 January 1980, the earliest date of the format, so that the same tensors give the same file.
 const ENTRY_DATE: u16 = 0x0021;
 
-/// An entry that has its place.
+/// An entry with its position.
 #[derive(Debug)]
 pub(crate) struct NewZipEntry {
     name: String,
-    /// Where its header begins.
+    /// The position of its header.
     at: u64,
-    /// Where its content begins, a multiple of 64.
+    /// The position of its content, a multiple of 64.
     pub(crate) start: u64,
     /// Bytes of its content.
     pub(crate) size: u64,
 }
 
 impl NewZipEntry {
-    /// An entry behind byte `at`; `None` past 2^64 bytes.
+    /// An entry from byte `at` on; `None` if it ends beyond 2^64 bytes.
     pub(crate) fn new(name: String, at: u64, size: u64) -> Option<NewZipEntry> {
         let mut entry = NewZipEntry { name, at, start: 0, size };
         let prefix = entry.local_header(0).len() as u64;
         let aligned = at.checked_add(prefix)?.checked_next_multiple_of(npy::DATA_ALIGNMENT)?;
-        // The smallest field that aligns has 6 bytes.
+        // The smallest aligning field has 6 bytes.
         let short = matches!(aligned - at - prefix, 1..6);
         entry.start = aligned.checked_add(if short { npy::DATA_ALIGNMENT } else { 0 })?;
         entry.content_end()?;
         Some(entry)
     }
 
-    /// The byte behind its content.
+    /// The byte after its content.
     pub(crate) fn content_end(&self) -> Option<u64> {
         self.start.checked_add(self.size)
     }
 
-    /// Where its header begins.
+    /// The position of its header.
     pub(crate) fn header_position(&self) -> u64 {
         self.at
     }
 
-    /// Its header, up to where its content begins.
+    /// Its header, up to the beginning of its content.
     pub(crate) fn local_header(&self, crc: u32) -> Vec<u8> {
         let mut extra = Vec::new();
         let size = saturate_u32(self.size);
@@ -53,6 +55,8 @@ impl NewZipEntry {
             put_zip64_extra(&mut extra, &[self.size, self.size]);
         }
         let prefix = self.at + (30 + self.name.len() + extra.len()) as u64;
+        // The field consists of an identifier, its size, and the alignment, 2 bytes each, and then
+        // zeros.
         if let Some(gap @ 6..) = self.start.checked_sub(prefix) {
             let gap = u16::try_from(gap).expect("a gap is shorter than two alignments");
             put_u16_fields(&mut extra, &[EXTRA_ALIGN, gap - 4, 64]);
@@ -68,7 +72,7 @@ impl NewZipEntry {
         out
     }
 
-    /// Its line in the directory.
+    /// Its entry in the directory.
     fn directory_record(&self, crc: u32) -> Vec<u8> {
         let (size, at) = (saturate_u32(self.size), saturate_u32(self.at));
         let mut wide = Vec::new();
@@ -84,7 +88,7 @@ impl NewZipEntry {
         }
         let mut out = Vec::new();
         put_u32_fields(&mut out, &[CENTRAL_SIGNATURE]);
-        // Made by a Unix, whose permissions are in the high half of the attributes.
+        // Made on Unix: the permissions are in the high half of the attributes.
         put_u16_fields(
             &mut out,
             &[3 << 8 | 45, self.version_needed(), self.flag_bits(), 0, 0, ENTRY_DATE],
@@ -97,6 +101,8 @@ impl NewZipEntry {
         out
     }
 
+    // 45 is the version of the format with zip64, 20 the one with folders and deflate (APPNOTE
+    // 4.4.3).
     fn version_needed(&self) -> u16 {
         if saturate_u32(self.size) == WIDE32 || saturate_u32(self.at) == WIDE32 { 45 } else { 20 }
     }
@@ -111,7 +117,7 @@ impl NewZipEntry {
     }
 }
 
-/// The directory at byte `at` and what ends the archive. Its length does not depend on the sums.
+/// The directory at byte `at` and the end records. Their length does not depend on the checksums.
 pub(crate) fn write_directory(entries: &[NewZipEntry], crcs: &[u32], at: u64) -> Vec<u8> {
     let mut out: Vec<u8> =
         entries.iter().zip(crcs).flat_map(|(entry, crc)| entry.directory_record(*crc)).collect();
@@ -154,7 +160,7 @@ fn put_u32_fields(out: &mut Vec<u8>, numbers: &[u32]) {
     out.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
 }
 
-/// The field of extra data with numbers of 64 bits.
+/// Appends the extra field with 64-bit numbers.
 fn put_zip64_extra(out: &mut Vec<u8>, numbers: &[u64]) {
     put_u16_fields(out, &[EXTRA64, saturate_u16(numbers.len() * 8)]);
     out.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));

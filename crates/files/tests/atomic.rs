@@ -1,4 +1,4 @@
-//! Writing: nothing under the final name until all of it is there.
+//! Writing: nothing appears under the final name until the file is complete.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
@@ -209,7 +209,7 @@ fn a_folder_that_cannot_be_written_is_an_error() {
     assert_eq!(names(&folder), ["x.npy"]);
 }
 
-/// Readers of a file that somebody shortens, lengthens or rewrites get an error and nothing worse.
+/// Readers of a file that is shortened, lengthened or rewritten get an error and nothing worse.
 #[test]
 fn a_file_that_changes_while_it_is_read_is_an_error() {
     let folder = Folder::new();
@@ -392,7 +392,8 @@ fn long_archives_past_four_gibibytes() {
     container.tensor_reader(big).unwrap().read_to_end_checked().unwrap();
 }
 
-/// A file that is gone on with: the number that was noted, the bytes that were written, and nobody else's.
+/// A resumed file has the number that was noted and the bytes that were written, and no bytes of
+/// another file.
 #[test]
 fn a_partial_file_is_gone_on_with() {
     let folder = Folder::new();
@@ -455,7 +456,8 @@ fn a_partial_file_is_gone_on_with() {
     assert_eq!(read_tensor_file(&source, None).unwrap().1, [7; 64]);
 }
 
-/// A file that the disk has no room for is refused before anything is written, and leaves nothing behind.
+/// A file that does not fit on the disk is refused before anything is written, and leaves nothing
+/// behind.
 #[test]
 fn a_disk_without_room_is_told_before_anything_is_written() {
     for kind in ContainerKind::ALL {
@@ -475,10 +477,13 @@ fn a_disk_without_room_is_told_before_anything_is_written() {
             );
             if call == SystemCall::Reserve {
                 let error = made.unwrap_err();
-                assert!(error.is_write() && error.to_string().contains("room"), "{error}");
+                assert!(
+                    error.is_write() && error.to_string().contains("reserve disk space"),
+                    "{error}"
+                );
             }
         }
-        // The calls one after the other: none writes before there is room.
+        // No call writes before the space is reserved.
         let first = |call| calls.iter().position(|c| *c == call);
         assert!(first(SystemCall::Reserve).is_some(), "{calls:?}");
         assert!(first(SystemCall::Reserve) < first(SystemCall::Write), "{calls:?}");
@@ -486,7 +491,7 @@ fn a_disk_without_room_is_told_before_anything_is_written() {
     }
 }
 
-/// Where the system can find room for a file, it is found when the file is begun.
+/// If the file system can reserve space, it is reserved when the file is begun.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_file_has_its_room_from_the_start() {
@@ -501,7 +506,7 @@ fn a_file_has_its_room_from_the_start() {
     assert_eq!(can, room >= 1 << 20, "{room} bytes of room");
 }
 
-/// A target that is no file, and a way to it that cannot be gone, are errors of writing.
+/// A target that is not a file, and a path that cannot be followed, are errors of writing.
 #[test]
 fn targets_that_cannot_be_written_are_errors_of_writing() {
     let folder = Folder::new();

@@ -1,7 +1,7 @@
 //! Every call to the system fails once, for every operation, one after the other.
 //!
-//! After each failure the error names a file, what was there before is there, nothing else is left, and the
-//! same operation succeeds when nothing fails.
+//! After each failure the error names a file, the earlier files are unchanged, no other file is
+//! left, and the same operation succeeds without the fault.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
@@ -22,7 +22,7 @@ use zellige_movement::{MovePlan, PaddingFill};
 
 const HOWS: [FaultEffect; 3] = [FaultEffect::Once, FaultEffect::Always, FaultEffect::Short];
 
-/// What lies in a folder, and what is in it.
+/// The files of a folder with their contents.
 fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -87,7 +87,7 @@ fn every_fault<T>(
     calls
 }
 
-/// Puts a folder back into its first state.
+/// Restores the first state of a folder.
 fn reset(folder: &Folder, before: &BTreeMap<PathBuf, Vec<u8>>) {
     let now = contents(folder.path());
     for (path, bytes) in now.iter().rev() {
@@ -241,7 +241,7 @@ fn moving() {
     }
 }
 
-/// A cache never gives what was not put there, and what it cannot keep is no error.
+/// A cache never returns what was not stored, and a failed store is not an error.
 #[test]
 fn the_cache() {
     let folder = Folder::new();

@@ -1,7 +1,7 @@
 //! Files with flipped, lost, added and exchanged bytes. Opening one never panics, never takes more
 //! memory than a small multiple of the file, and what it accepts can be read to the last byte.
 //!
-//! The only test of this program: the memory of others would be counted too.
+//! This program has one test, because the memory of other threads would be counted too.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
@@ -36,7 +36,7 @@ impl Random {
     }
 }
 
-/// Texts and numbers on which parsers decide.
+/// Texts and numbers at which parsers branch.
 const TOKENS: &[&[u8]] = &[
     b"\xff\xff\xff\xff",
     b"\xff\xff\xff\xff\xff\xff\xff\x7f",

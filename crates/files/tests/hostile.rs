@@ -1,4 +1,4 @@
-//! Files that are not what they say: each refused, at the byte that is wrong.
+//! Files that violate their formats: each is refused with the position of the fault.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 

@@ -1,5 +1,5 @@
-//! Files of NumPy and safetensors, and their way through Zellige and back.
-//! `tests/data/files/generate.py` wrote them; `check.py` beside it reads ours.
+//! Files of NumPy and safetensors, read and written again. `tests/data/files/generate.py` wrote
+//! them; `check.py` beside it reads ours.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
@@ -45,7 +45,7 @@ fn row_major_little(info: &TensorInfo, stored: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Calls `check` with every tensor of every sample and what the other library says about it.
+/// Calls `check` with every tensor of every sample and its description by the other library.
 fn each(mut check: impl FnMut(&str, &Container, &TensorInfo, &Value)) {
     let text = std::fs::read_to_string(samples().join("samples.json")).unwrap();
     let files: Value = serde_json::from_str(&text).unwrap();

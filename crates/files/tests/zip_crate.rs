@@ -1,4 +1,5 @@
-//! What the crate `zip` takes and this one refuses: why the directory of an archive is read here.
+//! Archives that the crate `zip` accepts and this one refuses, which is why the directory of an
+//! archive is read here.
 
 #![allow(clippy::unwrap_used)]
 

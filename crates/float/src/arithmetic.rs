@@ -78,7 +78,7 @@ mod tests {
         }
     }
 
-    /// Every code beside codes of every kind: zeros, the smallest and largest numbers, what stands for infinities and NaN.
+    /// Every code beside codes of every kind: zeros, the smallest and largest numbers, the encodings of infinity and NaN.
     #[test]
     fn every_code_follows_the_law() {
         let codes: Vec<u16> = (0..=u16::MAX).collect();

@@ -1,4 +1,4 @@
-//! The bulk door: a pair of formats, resolved once to the machine's best kernel.
+//! Conversion in bulk: a pair of formats, resolved once to the machine's best kernel.
 
 use std::fmt;
 
@@ -6,8 +6,8 @@ use crate::format::Format;
 use crate::kernel::{self, ConvertKernel, KernelPair, RowStrides};
 use zellige_isa::Isa;
 
-/// Destinations of at least this many bytes are written past the cache by [`Converter::convert`]:
-/// they would not stay in it, and ordinary stores read every line before they write it.
+/// Destinations of at least this many bytes get non-temporal stores from [`Converter::convert`]:
+/// they would not stay in the cache, and ordinary stores read every line before they write it.
 const STREAM_FROM: usize = 4 << 20;
 
 /// Converts arrays from one format to another.
@@ -30,13 +30,13 @@ pub struct Converter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConvertError {
-    /// A buffer holds fewer bytes than the elements asked for.
+    /// A buffer holds fewer bytes than the requested elements.
     TooShort {
         /// Which buffer: "source" or "destination".
         buffer: &'static str,
         /// The format of its elements.
         format: Format,
-        /// Elements asked for.
+        /// The requested elements.
         count: usize,
         /// Bytes that it holds.
         bytes: usize,
@@ -128,7 +128,7 @@ impl Converter {
         unsafe { (self.pair.cached)(src, dst, count) }
     }
 
-    /// Like [`convert_raw`](Converter::convert_raw), with stores that go past the cache where the
+    /// Like [`convert_raw`](Converter::convert_raw), with non-temporal stores where the
     /// pair has such a kernel and `dst` is a multiple of 64 or soon gets there: faster for rows of a
     /// destination that is larger than the cache, slower for anything that is read again soon.
     ///

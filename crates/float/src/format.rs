@@ -1,4 +1,4 @@
-//! The formats: what a bit pattern in memory stands for.
+//! The formats: what a bit pattern in memory means.
 
 use std::fmt;
 

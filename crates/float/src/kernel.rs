@@ -4,9 +4,13 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod direct;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod portable;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod vector;
 
 use crate::arithmetic::{PairArithmetic, PairKernel};
 use crate::element::{Bool, Element};
@@ -39,11 +43,11 @@ pub(crate) type ConvertRowsKernel = unsafe fn(*const u8, *mut u8, usize, RowStri
 /// The two ways to write a destination, and the second of them for rows.
 #[derive(Clone, Copy)]
 pub(crate) struct KernelPair {
-    /// Through the cache.
+    /// With ordinary stores.
     pub(crate) cached: ConvertKernel,
-    /// Past the cache where such a kernel exists, else the same function.
+    /// With non-temporal stores where such a kernel exists, otherwise the same function.
     pub(crate) streaming: ConvertKernel,
-    /// Past the cache, short rows that are whole steps; others are left to `streaming`.
+    /// With non-temporal stores, for short rows that are whole steps; others are left to `streaming`.
     pub(crate) streaming_rows: Option<ConvertRowsKernel>,
 }
 
@@ -58,15 +62,15 @@ impl KernelPair {
 pub(crate) fn select_kernels(src: Format, dst: Format, isa: Isa) -> KernelPair {
     #[cfg(target_arch = "x86_64")]
     if let Some(pair) = match isa.kind() {
-        IsaKind::Avx2 => avx2::select_kernels(src, dst),
-        IsaKind::Avx512 => avx512::select_kernels(src, dst),
+        IsaKind::Avx2 => vector::select_kernels::<avx2::Avx2>(src, dst),
+        IsaKind::Avx512 => vector::select_kernels::<avx512::Avx512>(src, dst),
         IsaKind::Baseline | IsaKind::Neon => None,
     } {
         return pair;
     }
     #[cfg(target_arch = "aarch64")]
     if isa.kind() == IsaKind::Neon
-        && let Some(pair) = neon::select_kernels(src, dst)
+        && let Some(pair) = vector::select_kernels::<neon::Neon>(src, dst)
     {
         return pair;
     }

@@ -11,7 +11,7 @@
 //! let mut device = [0; 8];
 //! to_device.convert(&host, &mut device, 4)?;
 //! assert_eq!(device, [0x00, 0x3e, 0x80, 0xc0, 0x00, 0x00, 0xff, 0x7f]);
-//! # Ok::<(), zellige_float::Error>(())
+//! # Ok::<(), zellige_float::ConvertError>(())
 //! ```
 //!
 //! # Rules

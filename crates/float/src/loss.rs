@@ -135,11 +135,12 @@ fn numbers_of_format(format: Format) -> FormatNumbers {
 /// The payload of a NaN does not count, nor do the bits of a bool that stand for true.
 ///
 /// ```
-/// use zellige_float::{Format, losses};
-/// assert!(losses(Format::F16, Format::F32).is_empty());
-/// let told: Vec<String> = losses(Format::F32, Format::F16).iter().map(|l| l.to_string()).collect();
+/// use zellige_float::{Format, conversion_losses};
+/// assert!(conversion_losses(Format::F16, Format::F32).is_empty());
+/// let losses = conversion_losses(Format::F32, Format::F16);
+/// let sentences: Vec<String> = losses.iter().map(|l| l.to_string()).collect();
 /// assert_eq!(
-///     told,
+///     sentences,
 ///     ["values are rounded to 11 significant bits", "magnitudes past 65504 become infinite"]
 /// );
 /// ```
@@ -194,10 +195,10 @@ pub fn conversion_losses(from: Format, to: Format) -> Vec<ConversionLoss> {
 /// maximum and a minimum unchanged.
 ///
 /// ```
-/// use zellige_float::{Format, bounds};
-/// assert_eq!(bounds(Format::F16), (f64::NEG_INFINITY, f64::INFINITY));
-/// assert_eq!(bounds(Format::F8E4M3FN), (-448.0, 448.0));
-/// assert_eq!(bounds(Format::U8), (0.0, 255.0));
+/// use zellige_float::{Format, format_bounds};
+/// assert_eq!(format_bounds(Format::F16), (f64::NEG_INFINITY, f64::INFINITY));
+/// assert_eq!(format_bounds(Format::F8E4M3FN), (-448.0, 448.0));
+/// assert_eq!(format_bounds(Format::U8), (0.0, 255.0));
 /// ```
 #[must_use]
 pub fn format_bounds(format: Format) -> (f64, f64) {
@@ -215,9 +216,9 @@ pub fn format_bounds(format: Format) -> (f64, f64) {
 /// The largest finite number of a format.
 ///
 /// ```
-/// use zellige_float::{Format, largest};
-/// assert_eq!(largest(Format::F16), 65504.0);
-/// assert_eq!(largest(Format::DL16INF), 4_282_384_384.0);
+/// use zellige_float::{Format, largest_finite};
+/// assert_eq!(largest_finite(Format::F16), 65504.0);
+/// assert_eq!(largest_finite(Format::DL16INF), 4_282_384_384.0);
 /// ```
 #[must_use]
 pub fn largest_finite(format: Format) -> f64 {
@@ -229,7 +230,7 @@ pub fn largest_finite(format: Format) -> f64 {
     }
 }
 
-/// How many of `count` elements stand for another number than before they were converted; a NaN is
+/// How many of `count` elements are another number after the conversion; a NaN is
 /// the same as any other, and zero the same with either sign.
 ///
 /// # Errors
@@ -379,7 +380,7 @@ mod tests {
             );
             assert!(changes(from, to, bits), "{from} -> {to} {bits:#x}");
         }
-        // What is called exact is: the ends and some of the middle.
+        // Where no loss is reported there is none: the ends and some numbers between them.
         for (from, to) in [(Format::F32, Format::F64), (Format::I32, Format::F64)] {
             assert!(conversion_losses(from, to).is_empty());
             for i in 0..1u64 << 16 {

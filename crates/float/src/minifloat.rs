@@ -54,7 +54,7 @@ pub(crate) const F8E5M2FNUZ: MinifloatShape = MinifloatShape {
 
 pub(crate) const F32_SIGN: u32 = 0x8000_0000;
 pub(crate) const F32_INFINITY: u32 = 0x7f80_0000;
-/// The bit that tells a quiet NaN from a signalling one.
+/// The bit that is set in a quiet NaN and not in a signalling one.
 pub(crate) const F32_QUIET: u32 = 0x0040_0000;
 pub(crate) const F32_NAN: u32 = F32_INFINITY | F32_QUIET;
 

@@ -30,7 +30,7 @@ pub enum PackError {
         index: usize,
         /// What it is.
         value: i8,
-        /// The least and the greatest number of the format.
+        /// The smallest and the largest number of the format.
         range: (i8, i8),
     },
     /// The packed buffer is not as long as the elements need.
@@ -70,7 +70,7 @@ impl PackedFormat {
         count.div_ceil(self.elements_per_byte())
     }
 
-    /// The least and the greatest number.
+    /// The smallest and the largest number.
     #[must_use]
     pub const fn number_range(self) -> (i8, i8) {
         if self.signed {
@@ -110,7 +110,7 @@ impl PackedFormat {
         for (&byte, numbers) in src.iter().zip(dst.chunks_mut(self.elements_per_byte())) {
             let mut shift = 8 - self.bits;
             for number in numbers {
-                // The element goes to the top; shifting it back down fills with its sign or zeros.
+                // The element is shifted to the top; shifting it back down fills with its sign or zeros.
                 let top = byte << shift;
                 *number = if self.signed {
                     top.cast_signed() >> (8 - self.bits)

@@ -12,11 +12,11 @@ pub const PANEL_COLUMNS: usize = 64;
 
 /// Depth, the row, the panel (depth by depth, [`PANEL_COLUMNS`] elements each) and the sums, one for each column.
 ///
-/// **Law**: for every column `x`, in the order of `p`: `sums[x] = fma(row[p], panel[p][x], sums[x])`, and the answer is
-/// true; or the answer is false and nothing has changed, because the panel has a code that is read by a slower way (an
+/// **Law**: for every column `x`, in the order of `p`: `sums[x] = fma(row[p], panel[p][x], sums[x])`, and the result is
+/// true; or the result is false and nothing has changed, because the panel has a code that is read by a slower way (an
 /// infinity or NaN of DL16). A NaN has any payload.
 ///
-/// Safety: the row, the panel and the sums are as long as said, and the machine has the kernel's instructions.
+/// Safety: the row, the panel and the sums are as long as the parameters say, and the machine has the kernel's instructions.
 pub type RowKernel = unsafe fn(usize, *const f32, *const u8, *mut f32) -> bool;
 
 /// The kernel for panels of a format, where the instruction set has one.
@@ -83,7 +83,7 @@ mod tests {
         }
     }
 
-    /// What stands for an infinity or NaN of DL16 is left to the caller, wherever it is.
+    /// The encodings of infinity and NaN of DL16 are left to the caller, wherever they are.
     #[test]
     fn special_codes_are_refused() {
         let row = [1.0, -2.0, 0.5];

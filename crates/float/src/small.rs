@@ -1,4 +1,4 @@
-//! The small floats as values: a bit pattern and what it stands for.
+//! The small floats as values: a bit pattern and its number.
 
 use crate::minifloat::{self, F32_INFINITY, F32_NAN, F32_QUIET, F32_SIGN};
 
@@ -27,7 +27,7 @@ macro_rules! small_floats {
                 Self::from_hub(value.to_bits())
             }
 
-            /// From binary32 bits that are exact or rounded to odd (see [`crate::to_hub_bits`]).
+            /// From binary32 bits that are exact or rounded to odd (see [`crate::Element::to_hub_bits`]).
             #[inline(always)]
             pub(crate) fn from_hub(bits: u32) -> Self {
                 #[allow(clippy::cast_possible_truncation, reason = "a code fits its bits")]
@@ -59,7 +59,7 @@ small_floats! {
     /// As [`Dl16`], but what lands at 2^31 (1 + 510/512) or past it, an infinity too, gives the code of
     /// that number with its sign, and every number from there on is read as an infinity. The sum of two
     /// such numbers is still one of the format, so hardware that knows of no infinity adds masks to masks
-    /// and gets no NaN. The merged code stands for NaN alone.
+    /// and gets no NaN. The merged code encodes NaN alone.
     Dl16Inf(u16): decode_dl16_inf, encode_dl16_inf;
 
     /// OCP E4M3. To nearest, ties to even; past the largest number 448, and for an infinity, that
@@ -82,7 +82,7 @@ pub(crate) const DL16_REBIAS: u32 = (127 - 31) << 23;
 /// The merged code of NaN and the infinities.
 pub(crate) const DL16_MERGED: u32 = 0x7fff;
 
-/// The first magnitude that stands for an infinity in [`Dl16Inf`].
+/// The first magnitude that encodes an infinity in [`Dl16Inf`].
 pub(crate) const DL16_INFINITE: u32 = 0x7dfe;
 
 #[inline(always)]

@@ -1,4 +1,4 @@
-//! Writes the seeds of every target into FOLDER/TARGET, where `cargo fuzz` looks for its corpus.
+//! Writes the seeds of every target into FOLDER/TARGET, where `cargo fuzz` finds its corpus.
 
 use std::path::PathBuf;
 

@@ -1,14 +1,16 @@
-//! Requests: any line is answered by one line of JSON, with one `ok` or one `error`.
+//! Requests: every line is answered by one line of JSON, with either `ok` or `error`.
 
 use crate::budget::run_bounded;
 use serde_json::Value;
 
-/// Bytes that an answer may take. Answers list up to four million places.
+/// The memory limit of an answer, in bytes. Answers list up to four million coordinates.
 const MAX_ANSWER_BYTES: usize = 2 << 30;
 
-/// That an answer is no mistake in the engine, and no limit that ends what nobody foresaw.
+/// Checks that an answer is not an internal error and was not stopped by the limits of a request.
 pub(crate) fn check_answer(reply: &Value) {
     let kind = &reply["error"]["kind"];
+    // The two limits protect a server from unforeseen requests. Here they count as findings,
+    // because each operation has to bound its own work.
     let stopped = ["internal", "over_time", "over_memory"].iter().any(|k| kind == k);
     assert!(!stopped, "{reply}");
 }

@@ -1,22 +1,24 @@
-//! Time and memory that an input may take.
+//! The budget of time and memory of one input.
 
 use peak_alloc::PeakAlloc;
 use std::time::{Duration, Instant};
 
-/// Counts what is in use; every program that links this crate has it.
+/// Counts the memory in use, in every program that links this crate.
 #[global_allocator]
+// A global allocator is the only place that sees the memory of every crate underneath.
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// What one input may take, also in an unoptimised build on a busy machine. libFuzzer ends an input
-/// that does not come back at all (`-timeout`).
+/// The time limit of one input, also for an unoptimised build on a busy machine. libFuzzer stops an
+/// input that never returns (`-timeout`).
 const MAX_SECONDS: u64 = 20;
 
-/// Calls a function and returns what it gives.
+/// Calls a function within the budget and returns its result.
 ///
 /// # Panics
-/// If it takes longer than `MAX_SECONDS`, or more than so many bytes of memory at once.
+/// If it takes longer than `MAX_SECONDS`, or more than `bytes` bytes of memory at once.
 pub fn run_bounded<T>(what: &str, bytes: usize, f: impl FnOnce() -> T) -> T {
     let before = MEMORY.current_usage();
+    // The peak of an earlier input must not be charged to this one.
     MEMORY.reset_peak_usage();
     let begun = Instant::now();
     let out = f();

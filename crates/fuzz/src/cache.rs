@@ -1,5 +1,5 @@
-//! The cache of results: an entry is what was put there or nothing, and what it holds can make a
-//! program slower, never wrong.
+//! The cache of results: a lookup returns what was stored or nothing, and cached decisions can make
+//! a program slower but never wrong.
 
 use crate::budget::run_bounded;
 use crate::files::FOLDER;
@@ -13,14 +13,14 @@ use zellige_graph::Graph;
 
 const KIND: &str = "fuzz";
 
-/// An entry, and what a stranger did to its file.
+/// An entry, and the damage to its file.
 #[derive(Debug)]
 struct EntryDamage {
-    /// Bytes that are exchanged: where, and by what.
+    /// Replaced bytes: position and new value.
     edits: Vec<(u16, u8)>,
-    /// Where the file ends instead.
+    /// The length that the file is truncated to.
     cut: Option<u16>,
-    /// Bytes that are added.
+    /// Appended bytes.
     tail: Vec<u8>,
     body: Vec<u8>,
 }
@@ -50,7 +50,7 @@ pub(crate) fn fuzz_cache_entry(data: &[u8]) {
         CacheLookup::Entry(damage.body.clone()),
         "what was put comes back"
     );
-    // The only file of the kind: names are the cache's own.
+    // The entry is the only file with this extension; its name is chosen by the cache.
     let mut files = std::fs::read_dir(&folder).expect("the folder of the cache");
     let path = files
         .find_map(|e| Some(e.ok()?.path()).filter(|p| p.extension().is_some_and(|x| x == KIND)));
@@ -69,6 +69,8 @@ pub(crate) fn fuzz_cache_entry(data: &[u8]) {
     let bytes = (1 << 16) + 16 * changed.len();
     match run_bounded("an entry", bytes, || cache.look_up(&key)) {
         CacheLookup::Entry(found) => {
+            // An edit may write the byte that was there, so an unchanged file has to be accepted
+            // too.
             assert!(changed == whole, "a changed file was believed");
             assert_eq!(found, damage.body);
         }
@@ -90,7 +92,7 @@ pub(crate) static GRAPH: LazyLock<Graph> = LazyLock::new(|| {
     zellige_graph::text::parse(text).expect("a graph")
 });
 
-/// Decisions as a cache on disk holds them.
+/// Checks decisions in the form in which a cache stores them.
 pub(crate) fn fuzz_decisions(data: &[u8]) {
     let Ok(decisions) = serde_json::from_slice::<CompileDecisions>(data) else { return };
     let printed = serde_json::to_vec(&decisions).expect("decisions are JSON");

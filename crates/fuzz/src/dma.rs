@@ -9,18 +9,18 @@ use zellige_layout::{Axis, StridedLayout};
 use zellige_stick::StickLayout;
 use zellige_stick::{PlannedTransfer, TransferDirection};
 
-/// Elements that are enumerated.
+/// The largest transfer that is enumerated, in elements.
 const MAX_ENUMERATED_ELEMENTS: i64 = 1 << 13;
 
-/// Sizes and strides where tilings, padding and arithmetic change.
+/// Sizes and strides near the boundaries of sticks, padding and powers of two.
 const NUMBERS: &[i64] =
     &[0, 1, 2, 3, 4, 5, 7, 8, 31, 32, 33, 63, 64, 65, 127, 128, 129, 200, 256, 1000, 4096];
 
-/// Numbers that do not fit somewhere.
+/// Numbers that overflow somewhere.
 const EXTREMES: &[i64] =
     &[-1, -64, i64::MAX, i64::MIN, 1 << 31, 1 << 40, (1 << 62) - 1, 1_000_000_000_000];
 
-/// A request as `zellige ask` takes it.
+/// A request of `zellige ask`.
 #[derive(Debug)]
 struct DmaRequest {
     size: Vec<i64>,
@@ -34,6 +34,8 @@ struct DmaRequest {
 }
 
 fn draw_number(u: &mut Unstructured<'_>) -> Result<i64> {
+    // Rarely, because a request with one extreme number is mostly refused at once and tests nothing
+    // else.
     Ok(if u.ratio(1, 40)? { *u.choose(EXTREMES)? } else { *u.choose(NUMBERS)? })
 }
 
@@ -66,7 +68,7 @@ impl DmaRequest {
             TransferDirection::DeviceToHost
         };
         let offset = if u.ratio(1, 4)? { draw_number(u)? } else { 0 };
-        // Mostly a layout that fits, with a number exchanged; else any numbers.
+        // Mostly a valid layout with one number replaced; otherwise arbitrary numbers.
         let fitting = StickLayout::default_for_dtype(&size, dtype).ok();
         let (mut device_size, mut stride_map) = match fitting {
             Some(l) if u.ratio(3, 4)? => (l.device_size().to_vec(), l.stride_map().to_vec()),
@@ -84,7 +86,7 @@ impl DmaRequest {
         Ok(DmaRequest { size, stride, offset, own, device_size, stride_map, dtype, direction })
     }
 
-    /// The line that asks for the same.
+    /// The line of this request.
     fn request_line(&self) -> String {
         let direction =
             if self.direction == TransferDirection::HostToDevice { "h2d" } else { "d2h" };
@@ -128,6 +130,8 @@ pub(crate) fn fuzz_dma(data: &[u8]) {
     };
     let count = host.size().iter().try_fold(1_i64, |n, d| n.checked_mul(*d));
     let positions = device.count_positions();
+    // The comparison below visits every element, so only small plans are compared; larger ones were
+    // checked for their budget above.
     if count.is_none_or(|n| n > MAX_ENUMERATED_ELEMENTS)
         || positions > 16 * MAX_ENUMERATED_ELEMENTS
         || transfer.named_nests().len() > 1 << 12
@@ -153,7 +157,7 @@ pub(crate) fn fuzz_dma(data: &[u8]) {
     assert_eq!(told, have, "{line}: the descriptor is another mapping");
 }
 
-/// Every pair of addresses of a nest.
+/// Lists every pair of addresses of a nest.
 fn nest_pairs(range: &[i64], a: &[i64], b: &[i64], first: (i64, i64)) -> Vec<(i64, i64)> {
     let mut points = vec![first];
     for ((n, s), t) in range.iter().zip(a).zip(b) {
@@ -168,7 +172,8 @@ fn nest_pairs(range: &[i64], a: &[i64], b: &[i64], first: (i64, i64)) -> Vec<(i6
     points
 }
 
-/// The mapping by its definition: an element goes to all of its places, and comes from one of them.
+/// Checks a mapping against its definition: an element is written to all of its positions, and read
+/// from one of them.
 fn check_mapping(
     line: &str,
     host: &StridedLayout,

@@ -1,5 +1,5 @@
-//! Containers of tensors: refused, or every tensor lies inside of the file, can be read to its last
-//! byte, and is the same after it was written and read again.
+//! Containers of tensors: refused, or every tensor is inside of the file, can be read to its last
+//! byte, and is unchanged after it was written and read again.
 
 use crate::budget::run_bounded;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,13 @@ use zellige_files::{
     ByteOrder, Container, ContainerKind, DimensionOrder, NewTensor, TensorInfo, write_tensor_file,
 };
 
-/// Tensors that are read whole, in bytes at most. A compressed one may be a thousand times its file.
+/// The largest tensor that is read whole, in bytes. A compressed tensor may be a thousand times as
+/// large as its file.
 const MAX_WHOLE_BYTES: u64 = 1 << 22;
 
-/// A folder of this process, in memory where the system has such a place.
+/// A folder of this process, in memory if the system has such a file system.
 pub(crate) static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+    // Files in memory: a disk would limit the fuzzer to some hundred inputs per second.
     let memory = Path::new("/dev/shm");
     let base = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
     let folder = base.join(format!("zellige-fuzz-{}", std::process::id()));
@@ -20,7 +22,7 @@ pub(crate) static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
     folder
 });
 
-/// Removes what the targets wrote; a fuzzer that is killed leaves its folder.
+/// Removes the files of the targets; a killed fuzzer leaves its folder.
 pub fn remove_files() {
     let _ = std::fs::remove_dir_all(&*FOLDER);
 }
@@ -40,7 +42,7 @@ pub(crate) fn fuzz_safetensors(data: &[u8]) {
 fn check_container(data: &[u8], kind: ContainerKind) {
     let path = FOLDER.join(format!("in.{}", kind.file_extension()));
     std::fs::write(&path, data).expect("the folder can be written");
-    // The decompressor and the end of an archive take a constant.
+    // The decompressor and the end of an archive need a constant amount.
     let bytes = (1 << 20) + 64 * data.len();
     let container = match run_bounded("opening a file", bytes, || Container::open(&path)) {
         Ok(container) => container,
@@ -79,7 +81,7 @@ fn check_container(data: &[u8], kind: ContainerKind) {
     check_rewritten(&whole, kind);
 }
 
-/// The bytes of a tensor, where they are what the container says.
+/// Reads the bytes of a tensor; `None` if they are damaged or too many.
 fn read_tensor(container: &Container, info: &TensorInfo) -> Option<Vec<u8>> {
     if info.byte_len() > MAX_WHOLE_BYTES {
         return None;
@@ -95,7 +97,8 @@ fn read_tensor(container: &Container, info: &TensorInfo) -> Option<Vec<u8>> {
     checked.ok().map(|()| bytes)
 }
 
-/// What was read is written and read back the same, where the kind of file can hold it.
+/// Checks that tensors are unchanged after they were written and read back, if the kind of file can
+/// hold them.
 fn check_rewritten(tensors: &[(NewTensor, Vec<u8>)], kind: ContainerKind) {
     let path = FOLDER.join(format!("out.{}", kind.file_extension()));
     let list: Vec<(NewTensor, &[u8])> =

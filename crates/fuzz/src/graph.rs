@@ -1,4 +1,4 @@
-//! Graphs as text and as JSON: refused, or printed in both forms and read back the same.
+//! Graphs as text and as JSON: refused, or printed in both forms and read back unchanged.
 
 use crate::budget::run_bounded;
 use crate::notation::check_refusal;

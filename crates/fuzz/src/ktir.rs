@@ -1,17 +1,19 @@
-//! Tile kernels: refused with a place inside of the text, or written and read back the same; every
+//! Tile kernels: refused with a place inside of the text, or printed and read back unchanged; every
 //! kernel then ends within a small budget, with arrays or with a fault.
 
 use crate::budget::run_bounded;
 use crate::notation::check_refusal;
 use zellige_ktir::{KtirArray, KtirElem, KtirModule, KtirRun, KtirScalar, KtirType, text};
 
-/// What a run may take here.
+/// The budget of a run.
+// Small enough that one input takes milliseconds: a fuzzer learns from many inputs, not from long
+// ones.
 const MAX_STEPS: u64 = 20_000;
 const MAX_BYTES: u64 = 16 << 20;
 
 pub(crate) fn fuzz_ktir_text(data: &[u8]) {
     let Ok(source) = std::str::from_utf8(data) else { return };
-    // A set of a million points is counted point by point.
+    // The points of a set may be counted, up to a million of them.
     let bytes = (1 << 28) + 2000 * source.len();
     match run_bounded("reading a module", bytes, || text::parse(source)) {
         Err(d) => check_refusal(source, &d),
@@ -24,6 +26,7 @@ pub(crate) fn fuzz_ktir_text(data: &[u8]) {
 }
 
 fn check_runs(module: &KtirModule) {
+    // A text can hold thousands of functions, each of which would be run.
     for f in module.functions.iter().take(4) {
         let mut run =
             KtirRun::new(module, f.name()).with_max_steps(MAX_STEPS).with_max_bytes(MAX_BYTES);
@@ -43,7 +46,8 @@ fn check_runs(module: &KtirModule) {
                 _ => run.with_scalar(name, KtirScalar::Int(3)),
             };
         }
-        // The budget is what is kept; one operation may have as much in its hands.
+        // The budget covers what is kept; one operation may hold as much again in intermediate
+        // results.
         let allowed = usize::try_from(4 * MAX_BYTES).expect("64 MiB");
         let outcome = run_bounded("a kernel", allowed, || run.execute_kernel());
         if let Err(error) = outcome {

@@ -1,12 +1,13 @@
-//! What fuzzers call: one function of bytes for every kind of input that comes from outside.
+//! The fuzz targets: one function of bytes for every kind of input that comes from outside.
 //!
-//! A target panics where something is wrong and returns where nothing is. Each checks that the input
-//! is refused or accepted without a panic, within time and memory that follow from its length
-//! ([`budget`]), and a law: what was read is written and read back the same, or agrees with a slow
+//! A target panics if it finds a fault and returns otherwise. Each checks that the input is refused
+//! or accepted without a panic, within a budget of time and memory that depends on its length
+//! ([`budget`]), and a law: what was read is printed and read back unchanged, or agrees with a slow
 //! definition.
 //!
-//! `fuzz/` hands the same functions to a coverage-guided fuzzer, and `tests/smoke.rs` calls each for
-//! about a second with mutated seeds, so that no target stops building or begins to fail unseen.
+//! `fuzz/` hands the same functions to a coverage-guided fuzzer, and `tests/smoke.rs` calls each
+//! for about a second with mutated seeds, so that a target that no longer builds or begins to fail
+//! is noticed.
 
 #![forbid(unsafe_code)]
 
@@ -26,11 +27,11 @@ mod seeds;
 /// A kind of input.
 #[derive(Debug, Clone, Copy)]
 pub struct FuzzTarget {
-    /// Its name: that of the program in `fuzz/`.
+    /// Its name, which is that of the program in `fuzz/`.
     pub name: &'static str,
     /// Checks one input.
     pub run: fn(&[u8]),
-    /// Valid inputs to begin with.
+    /// Valid inputs, from which the fuzzer starts.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
@@ -60,10 +61,10 @@ pub const TARGETS: &[FuzzTarget] = &[
     },
 ];
 
-/// Runs the target of a name; the programs in `fuzz/` have nothing else to do.
+/// Runs the target of a name; the programs in `fuzz/` do nothing else.
 ///
 /// # Panics
-/// Where the target finds something, and where there is none of that name.
+/// If the target finds a fault, or if there is no target of that name.
 pub fn run(name: &str, data: &[u8]) {
     let target = TARGETS.iter().find(|t| t.name == name);
     let target = target.unwrap_or_else(|| panic!("there is no target `{name}`"));

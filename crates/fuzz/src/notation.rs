@@ -1,4 +1,4 @@
-//! Layouts as text: refused with a place inside of the text, or printed and read back the same.
+//! Layouts as text: refused with a place inside of the text, or printed and read back unchanged.
 
 use crate::budget::run_bounded;
 use serde_json::Value;
@@ -10,6 +10,7 @@ use zellige_notation::{Diagnostic, Notation, ParsedText, json, parse, parse_as, 
 pub(crate) fn fuzz_layout_text(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let axes = AxisTable::new();
+    // A constant for tables and a multiple of the text: a short text must not ask for much memory.
     let bytes = (1 << 22) + 2000 * text.len();
     let reads = Notation::all_notations()
         .map(|n| run_bounded("reading a layout", bytes, || parse_as(text, n, &axes)));
@@ -21,7 +22,8 @@ pub(crate) fn fuzz_layout_text(data: &[u8]) {
                 let again = parse_as(&parsed.notation_text(), parsed.notation(), &axes);
                 let again = again.expect("its own text");
                 assert_eq!(again, parsed);
-                // Device layouts are equal whatever they are bound to.
+                // Equality of device layouts ignores the host layout that they are bound to, so it
+                // is compared too.
                 let bound = |p: &ParsedText| p.stick_layout().and_then(|s| s.host().cloned());
                 assert_eq!(bound(&again), bound(&parsed));
                 if let Some(layout) = parsed.algebra_layout() {
@@ -39,17 +41,18 @@ pub(crate) fn fuzz_layout_text(data: &[u8]) {
     }
 }
 
-/// Elements of a layout that a conversion is compared for.
+/// The largest layout whose conversion is compared, in elements.
 const MAX_COMPARED_ELEMENTS: i64 = 1 << 10;
 
-/// Shapes for texts that are layouts of any shape.
+/// Shapes for texts that do not have a shape of their own.
 const SHAPES: &[&[i64]] =
     &[&[8], &[16, 16], &[4, 6], &[2, 3, 8], &[64, 32], &[3, 5, 7, 2], &[1, 2, 4, 2, 3]];
 
-/// A layout of one notation in another: the first byte says which, the second one the shape where the text has none.
+/// Converts a layout to another notation: the first byte selects the notation, the second one the
+/// shape if the text has none.
 ///
-/// A text that comes out is read as the same function, place by place; a refusal has a reason, and its witness is an
-/// element.
+/// The printed text has to be read as the same function, element by element; a refusal has a
+/// reason, and its witness is an element.
 pub(crate) fn fuzz_conversion(data: &[u8]) {
     let [to, which, text @ ..] = data else { return };
     let Ok(text) = std::str::from_utf8(text) else { return };
@@ -73,6 +76,7 @@ pub(crate) fn fuzz_conversion(data: &[u8]) {
         Ok(_) => return,
         Err(d) => return check_refusal(text, &d),
     };
+    // A stick has 64 elements of float16, which is the usual case for device layouts.
     let dtype = to.needs_dtype().then_some(Dtype::Float16);
     let written = run_bounded("a conversion", bytes, || convert_layout(&layout, &shape, dtype, to));
     match written {
@@ -111,7 +115,7 @@ fn check_json_round_trip(layout: &Layout, axes: &AxisTable) {
     assert_eq!(json::layout_from_json(&json::layout_to_json(layout), axes).as_ref(), Ok(layout));
 }
 
-/// A refusal underlines a part of the text and can be drawn.
+/// Checks that a refusal underlines a part of the text and can be rendered.
 pub(crate) fn check_refusal(text: &str, d: &Diagnostic) {
     assert!(d.span.start <= d.span.end && d.span.end <= text.len(), "{d:?}");
     assert!(!d.render(text, false).is_empty());

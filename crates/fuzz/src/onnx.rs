@@ -1,4 +1,5 @@
-//! ONNX models: refused with a message, or a graph that is written and read back the same.
+//! ONNX models: refused with a message, or imported as a graph that is printed and read back
+//! unchanged.
 
 use crate::budget::run_bounded;
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ pub(crate) fn fuzz_onnx_file(data: &[u8]) {
     let imported = run_bounded("reading a model", bytes, || {
         let model = OnnxModel::read_model(data).ok()?;
         let bind: BTreeMap<String, i64> =
+            // 3 differs from the sizes 1 and 2 of broadcasts and pairs, and keeps tensors small.
             model.input_symbols().into_iter().map(|s| (s, 3)).collect();
         Some(model.import_graph(&bind))
     });

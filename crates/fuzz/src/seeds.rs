@@ -1,4 +1,4 @@
-//! Valid inputs to begin with, from the examples and the test data of the repository.
+//! Valid inputs, from the examples and the test data of the repository.
 
 use crate::cache::search_decisions;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,15 @@ use zellige_layout::Layout;
 use zellige_movement::{MovePlan, PaddingFill};
 use zellige_notation::{Notation, json, preset, tirx};
 
-/// Larger files are no better seeds.
+/// The largest file that is used as a seed.
+// A mutation changes a few bytes, which hardly ever matters in a long file.
 const MAX_SEED_BYTES: u64 = 64 << 10;
 
 fn repository_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The files of a folder with an ending, in the order of their names.
+/// The files of a folder with an extension, in the order of their names.
 fn read_files(folder: &str, ending: &str) -> Vec<Vec<u8>> {
     let entries =
         std::fs::read_dir(repository_root().join(folder)).expect("a folder of the repository");
@@ -54,7 +55,7 @@ pub(crate) fn graph_json() -> Vec<Vec<u8>> {
         zellige_graph::json::print_graph(&zellige_graph::text::parse(text).expect("an example"))
     };
     let mut all: Vec<Vec<u8>> = graph_texts().iter().map(|t| json(t).into_bytes()).collect();
-    // Names that a text also has as words.
+    // Names that are keywords of the text form.
     let names = r#"{"name":"split","symbols":[{"name":"in","min":1,"max":8,"step":4}],"inputs":[{"name":"step","dtype":"float16","size":["in",64],"role":"weight"}],"ops":[{"op":"relu","inputs":["step"],"outputs":["at"],"at":"a.py:1"},{"op":"relu","inputs":["at"],"outputs":["pin"],"pin":{"stick":1}}],"outputs":["pin"]}"#;
     all.push(names.into());
     all
@@ -81,7 +82,7 @@ pub(crate) fn layout_texts() -> Vec<Vec<u8>> {
         ]
         .map(String::from),
     );
-    // Of every notation its own example, and recorded texts of others.
+    // The example of every notation, and recorded texts of other implementations.
     texts.extend(Notation::all_notations().map(|n| n.example_text().to_string()));
     texts.extend(recorded_texts());
     let axes = zellige_layout::AxisTable::new();
@@ -114,14 +115,14 @@ fn recorded_texts() -> Vec<String> {
     texts
 }
 
-/// Layouts to write in another notation; the first two bytes say in which, and over which shape.
+/// Layouts to be converted; the first two bytes select the notation and the shape.
 pub(crate) fn conversion_inputs() -> Vec<Vec<u8>> {
     let texts = layout_texts().into_iter().enumerate();
     let byte = |n: usize| u8::try_from(n % 251).unwrap_or(0);
     texts.map(|(i, text)| [vec![byte(i), byte(i / 3)], text].concat()).collect()
 }
 
-/// Bodies of entries; the first bytes say what is done to the file.
+/// Bodies of entries; the first bytes determine the damage to the file.
 pub(crate) fn cache_entries() -> Vec<Vec<u8>> {
     let mut all = vec![vec![0; 16], [vec![0; 8], b"12\nshort report{}".to_vec()].concat()];
     all.push([vec![1, 3, 0, 65, 2, 1, 9, 0, 1, 7], search_decisions(4)].concat());
@@ -155,7 +156,7 @@ pub(crate) fn plan_texts() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Bytes that choices are read from; no form of their own.
+/// Bytes without structure, from which a request is drawn.
 pub(crate) fn dma_inputs() -> Vec<Vec<u8>> {
     let fill = |seed: u8| (0..96_u8).map(|i| i.wrapping_mul(37).wrapping_add(seed)).collect();
     (0..16).map(|i| fill(i * 16 + 3)).collect()

@@ -1,10 +1,10 @@
-//! Every target for about a second: seeds as they are, then mutated.
+//! Runs every target for about a second: with the seeds, then with mutated ones.
 //!
-//! `ZELLIGE_SMOKE_SECONDS` sets how long each target is run, `ZELLIGE_SMOKE_TARGET` names one of them.
-//! What fails is written into the folder of temporary files, so that it can be run again:
-//! `ZELLIGE_SMOKE_INPUT=FILE ZELLIGE_SMOKE_TARGET=NAME cargo test -p zellige-fuzz-targets`.
+//! `ZELLIGE_SMOKE_SECONDS` sets the time of each target, `ZELLIGE_SMOKE_TARGET` selects one of
+//! them. A failing input is written into the folder of temporary files, so that it can be run
+//! again: `ZELLIGE_SMOKE_INPUT=FILE ZELLIGE_SMOKE_TARGET=NAME cargo test -p zellige-fuzz-targets`.
 //!
-//! The only test of this program: the memory of others would be counted too.
+//! The targets run in one test, because the memory of other threads would be counted too.
 
 #![allow(clippy::cast_possible_truncation, reason = "random numbers are cut short")]
 
@@ -29,7 +29,7 @@ impl Random {
     }
 }
 
-/// Texts and numbers on which readers decide.
+/// Texts and numbers at which readers branch.
 const TOKENS: &[&[u8]] = &[
     b"\xff\xff\xff\xff",
     b"\xff\xff\xff\xff\xff\xff\xff\x7f",
@@ -84,7 +84,7 @@ fn mutate(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     }
 }
 
-/// Runs one input; where the target finds something, keeps the input and says where.
+/// Runs one input; if the target finds a fault, keeps the input and returns its path.
 fn check(target: &FuzzTarget, input: &[u8]) -> Result<(), String> {
     if catch_unwind(AssertUnwindSafe(|| (target.run)(input))).is_ok() {
         return Ok(());

@@ -5,6 +5,7 @@ use crate::graph::{
     Graph, GraphNode, GraphTensor, InputRole, NodeId, RequestedMemory, SliceHints, TensorId,
     TensorOrigin,
 };
+use crate::op_call::OpCall;
 use crate::view;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -75,6 +76,8 @@ impl GraphBuilder {
         dtype: Dtype,
         role: InputRole,
     ) -> Result<TensorId> {
+        // The three checks refuse what the device could not store, at the line that writes it, and not where some
+        // operation first reads it.
         StridedLayout::new_contiguous(size)?;
         zellige_op::check_host_dtype(dtype)?;
         zellige_stick::DataFormat::device_format_of(dtype)?;
@@ -95,6 +98,8 @@ impl GraphBuilder {
     /// give, so that it is never taken.
     pub fn add_constant(&mut self, value: impl Into<HostScalar>, dtype: Dtype) -> Result<TensorId> {
         let value = match value.into().to_exact_float() {
+            // All NaNs are one constant: their bits differ, and a map would otherwise never find the one that is
+            // there.
             HostScalar::Float(x) if x.is_nan() => HostScalar::Float(f64::NAN),
             other => other,
         };
@@ -102,6 +107,7 @@ impl GraphBuilder {
         if let Some(id) = self.constants.get(&key) {
             return Ok(*id);
         }
+        // Parentheses are in no name of a text, so that this one never collides with a name that somebody chose.
         let name = format!("{dtype}({value})");
         let def = TensorOrigin::from_constant(value);
         let id = self.push_tensor(GraphTensor {
@@ -132,6 +138,19 @@ impl GraphBuilder {
         self.add_checked_op(op, operands, attributes, results).map_err(|e| e.with_op(what))
     }
 
+    /// Adds an operation or a view that code makes, and names its results.
+    ///
+    /// # Errors
+    /// As [`GraphBuilder::add_op`].
+    pub fn add_call(
+        &mut self,
+        call: &OpCall,
+        operands: &[GraphOperand],
+        results: &[&str],
+    ) -> Result<Vec<TensorId>> {
+        self.add_op(call.name(), operands, call.attributes(), results)
+    }
+
     fn add_checked_op(
         &mut self,
         op: &str,
@@ -149,6 +168,8 @@ impl GraphBuilder {
             GraphOperand::Tensor(t) => Some(self.tensors[t.0].dtype),
             GraphOperand::Number(_) | GraphOperand::Whole(_) => None,
         });
+        // As in PyTorch: a number beside a float tensor has its dtype, and beside integers it is an integer if it is
+        // whole.
         let float = tensors.clone().find(|d| zellige_op::is_float(*d));
         let mut inputs = Vec::with_capacity(operands.len());
         for operand in operands {
@@ -168,6 +189,7 @@ impl GraphBuilder {
             .map(|t| TensorType { size: t.size.clone(), dtype: t.dtype })
             .collect();
         let made = kernel.infer_types(&metas)?;
+        // Every result needs a name even if nobody reads it, because reports and errors name tensors.
         if made.len() != results.len() {
             let message = format!("it has {} results, and {} are named", made.len(), results.len());
             return Err(GraphError::new("bad_results", message));
@@ -211,6 +233,7 @@ impl GraphBuilder {
         };
         let t = &self.tensors[of.0];
         let (base, map) = match &t.def {
+            // A view of a view is a view of the base: passes then look through one map and never through a chain.
             TensorOrigin::View { base, map, .. } => (*base, map.clone()),
             _ => (*of, StridedLayout::new_contiguous(&t.size)?),
         };
@@ -259,8 +282,8 @@ impl GraphBuilder {
     /// Pins the layout of a tensor.
     ///
     /// # Errors
-    /// Pins that do not fit the size, a second pin that is another one, and pins on views, which lie as
-    /// their base does.
+    /// Pins that do not fit the size, a second pin that is another one, and pins on views, which have the layout of
+    /// their base.
     pub fn pin_layout(&mut self, id: TensorId, pin: LayoutRequest) -> Result<()> {
         self.tensors[id.0].set_pin(pin)
     }

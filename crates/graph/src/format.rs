@@ -21,6 +21,8 @@ impl GraphFormat {
     pub fn detect_format(path: &Path, start: &[u8]) -> GraphFormat {
         let ends = |with: &str| path.extension().is_some_and(|e| e.eq_ignore_ascii_case(with));
         match start.iter().find(|b| !b.is_ascii_whitespace()) {
+            // The name decides before the contents: a file that its owner calls ONNX is then refused as a broken
+            // model, and not as a strange text.
             _ if ends("onnx") => GraphFormat::Onnx,
             _ if ends("json") => GraphFormat::Json,
             Some(0x08) => GraphFormat::Onnx,
@@ -35,6 +37,7 @@ impl GraphFormat {
     /// Files that cannot be read.
     pub fn detect_file_format(path: &Path) -> io::Result<GraphFormat> {
         let mut start = Vec::new();
+        // Enough for any leading white space that a program writes; a model may have gigabytes of weights.
         File::open(path)?.take(4096).read_to_end(&mut start)?;
         Ok(GraphFormat::detect_format(path, &start))
     }

@@ -117,19 +117,21 @@ pub struct GraphTensor {
 }
 
 impl GraphTensor {
-    /// Pins the layout; the rules are those of [`GraphBuilder::pin`](crate::GraphBuilder::pin).
+    /// Pins the layout; the rules are those of [`GraphBuilder::pin_layout`](crate::GraphBuilder::pin_layout).
     pub(crate) fn set_pin(&mut self, pin: LayoutRequest) -> Result<()> {
         let bad = |message: String| {
             Err(GraphError::new("bad_pin", format!("`{}`: {message}", self.name)))
         };
         if let TensorOrigin::View { .. } = self.def {
-            return bad("a view lies as its base does; pin that, or a clone".into());
+            return bad("a view has the layout of its base; pin that, or a clone".into());
         }
         if let Some(other) = self.pin.as_ref().filter(|p| **p != pin) {
             let (first, second) = (crate::text::print_pin(other), crate::text::print_pin(&pin));
             return bad(format!("two pins contradict each other: {first}, {second}"));
         }
         let rank = self.size.len();
+        // A pin is checked in the device format of the dtype, because a stick of 16-bit elements holds twice as many
+        // as one of 32 bits.
         let format = DataFormat::device_format_of(self.dtype)?;
         match &pin {
             LayoutRequest::Stick(d) if usize::try_from(*d).is_ok_and(|d| d < rank) => {}
@@ -140,6 +142,8 @@ impl GraphTensor {
             LayoutRequest::Order(order) => {
                 StickLayout::with_dim_order_in_format(&self.size, None, format, order)?;
             }
+            // Lowered here although the result is not needed: a layout that has no mapping would be refused by the
+            // compiler much later, without the place in the text.
             LayoutRequest::Exactly(layout) => {
                 layout.with_host(&self.size, None)?.lower_to_layout()?;
             }
@@ -168,6 +172,7 @@ pub struct GraphNode {
 
 impl PartialEq for GraphNode {
     fn eq(&self, other: &GraphNode) -> bool {
+        // The form of an operation follows from its name and its attributes, so that these are what is compared.
         self.op.name() == other.op.name()
             && self.attributes == other.attributes
             && self.inputs == other.inputs
@@ -215,6 +220,7 @@ impl Graph {
 
     /// The tensor of a name.
     pub fn tensor(&self, name: &str) -> Option<&GraphTensor> {
+        // Linear, because only people and tests ask by name; passes have numbers.
         self.tensors.iter().find(|t| t.name == name)
     }
 

@@ -91,6 +91,7 @@ impl DocPin {
         Ok(match self {
             DocPin::Stick(d) => LayoutRequest::Stick((*d).into()),
             DocPin::Sparse(true) => LayoutRequest::Sparse,
+            // `false` could mean that the pin is absent or that the layout must not be sparse; neither is guessed.
             DocPin::Sparse(false) => {
                 return Err(GraphError::new("bad_pin", "`sparse` is true or left out"));
             }
@@ -114,6 +115,8 @@ fn parse_memory(word: Option<&str>, name: &str) -> Result<Option<RequestedMemory
 }
 
 /// Words that a text reads as something else than a name.
+// A graph in JSON can always be printed as text: a name that the text would read as a keyword is refused in both
+// forms.
 const RESERVED: [&str; 4] = ["return", "true", "false", "null"];
 
 /// Refuses a name that a text cannot hold: both forms say the same.
@@ -139,6 +142,7 @@ fn check_name(name: &str) -> Result<()> {
 pub fn parse_source(text: &str) -> Result<GraphSource> {
     let doc: GraphDoc =
         serde_json::from_str(text).map_err(|e| GraphError::new("bad_json", e.to_string()))?;
+    // All names are checked before any is used, so that the first error is the first bad name in the file.
     let results = doc.ops.iter().flat_map(|o| &o.outputs);
     let symbols = doc.symbols.iter().map(|s| &s.name);
     for name in doc.inputs.iter().map(|i| &i.name).chain(results).chain(symbols).chain([&doc.name])
@@ -213,6 +217,7 @@ pub fn parse_source(text: &str) -> Result<GraphSource> {
 /// # Errors
 /// As [`parse_source`] and [`GraphSource::bind_symbols`].
 pub fn parse(text: &str) -> Result<Graph> {
+    zellige_calls::record_call!();
     parse_source(text)?.bind_symbols(&std::collections::BTreeMap::new())
 }
 

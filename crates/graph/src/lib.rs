@@ -12,7 +12,7 @@
 //! }";
 //! let graph = zellige_graph::text::parse(text)?;
 //! assert_eq!(graph.tensor("y").unwrap().size, [64, 256]);
-//! assert_eq!(zellige_graph::text::parse(&zellige_graph::text::print(&graph))?, graph);
+//! assert_eq!(zellige_graph::text::parse(&zellige_graph::text::print_graph(&graph))?, graph);
 //! # Ok::<(), zellige_notation::Diagnostic>(())
 //! ```
 //!
@@ -21,6 +21,7 @@
 //! | [`text`] | the readable form |
 //! | [`json`] | the form of programs, with its schema |
 //! | `build` | checks and inference, operation by operation |
+//! | `op_call` | an operation with its attributes, for code that makes operations |
 //! | `view` | views as strided maps |
 //! | `source` | a graph as it is written, with sizes that are bound later |
 //! | `format` | which of the formats a file holds |
@@ -35,6 +36,7 @@ mod error;
 mod format;
 mod graph;
 pub mod json;
+mod op_call;
 mod source;
 pub mod text;
 mod view;
@@ -46,5 +48,6 @@ pub use graph::{
     Graph, GraphNode, GraphTensor, InputRole, NodeId, RequestedMemory, SliceHints, TensorId,
     TensorOrigin,
 };
+pub use op_call::{DimNumber, OpCall};
 pub use source::{GraphSource, SizeSymbol, SourceInput, SourceOp, SourceOutput, SymbolicSize};
 pub use view::VIEW_OPS;

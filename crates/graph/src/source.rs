@@ -52,7 +52,7 @@ pub struct SourceInput {
     pub span: Range<usize>,
 }
 
-/// An operation as written. Text in attributes that names a symbol stands for its value.
+/// An operation as written. Text in attributes that names a symbol is replaced by its value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SourceOp {
     /// The operation.
@@ -107,6 +107,7 @@ impl GraphSource {
     pub fn bind_symbols(&self, values: &BTreeMap<String, i64>) -> Result<Graph> {
         let mut bound: BTreeMap<&str, i64> = BTreeMap::new();
         for s in &self.symbols {
+            // The largest value is the default, because a program for it has room for all smaller ones.
             let value = values.get(&s.name).copied().unwrap_or(s.max);
             if value < s.min || value > s.max || value % s.step.max(1) != 0 {
                 let message = format!(
@@ -117,11 +118,13 @@ impl GraphSource {
             }
             bound.insert(&s.name, value);
         }
+        // A misspelled symbol would otherwise leave the right one at its default without a word.
         if let Some(name) = values.keys().find(|n| !bound.contains_key(n.as_str())) {
             let known: Vec<&str> = bound.keys().copied().collect();
             let message = format!("there is no symbol `{name}`; known: {}", known.join(", "));
             return Err(GraphError::new("bad_binding", message));
         }
+        // Before anything is built, because the errors of the builder quote these names.
         self.check_names()?;
         let mut builder = GraphBuilder::new(&self.name);
         for i in &self.inputs {
@@ -233,7 +236,7 @@ fn add_source_op(
             Value::String(name) => match (builder.tensor_id(name), bound.get(name.as_str())) {
                 (Some(id), _) => GraphOperand::Tensor(id),
                 (None, Some(n)) => GraphOperand::Number(*n as f64),
-                // With a sign, so that no tensor can be called so.
+                // Infinities have a sign in the text, because no name begins with one.
                 (None, None) if name == "+inf" => GraphOperand::Number(f64::INFINITY),
                 (None, None) if name == "-inf" => GraphOperand::Number(f64::NEG_INFINITY),
                 (None, None) => {
@@ -242,6 +245,8 @@ fn add_source_op(
             },
             Value::Number(n) => match n.as_i64().map(|n| HostScalar::Int(n).to_exact_float()) {
                 Some(HostScalar::Int(n)) => GraphOperand::Whole(n),
+                // Integers that a float64 holds exactly stay integers, so that an int64 operand keeps its last
+                // digits.
                 _ => GraphOperand::Number(n.as_f64().unwrap_or(f64::NAN)),
             },
             other => {

@@ -35,6 +35,8 @@ pub(crate) fn apply_view(
     attributes: &Map<String, Value>,
 ) -> Result<Option<StridedLayout>> {
     let known = VIEW_OPS.iter().find(|(name, _)| *name == op).map_or(&[][..], |v| v.1);
+    // Unknown attributes are refused and not ignored: `dims` in the place of `dim` would otherwise select the default
+    // dimension.
     if let Some(key) = attributes.keys().find(|k| !known.contains(&k.as_str())) {
         let accepted = if known.is_empty() { "it has none".into() } else { known.join(", ") };
         let message = format!("there is no attribute `{key}`; accepted: {accepted}");

@@ -121,7 +121,7 @@ fn errors_name_the_operation_and_underline_it() {
         ),
         (
             "graph g(x: float16[2]) { y = unsqueeze(x, dim=0) pin stick 1 return y }",
-            "a view lies as its base",
+            "a view has the layout of its base",
         ),
         ("graph g(x: float16[2]) { y = add(x, 1) split {c0: 0} return y }", "1 or more slices"),
         ("graph g(x: float16[2]) { y = add(dim=1, x) return y }", "an operand after an attribute"),

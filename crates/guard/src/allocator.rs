@@ -1,4 +1,4 @@
-//! The system allocator, counting what is in use.
+//! The system allocator, counting the bytes in use.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Bytes in use. A process has one global allocator, so it has one count.
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
-/// The system allocator, counting the bytes in use, and asking for huge pages where memory is long: a vector
-/// of a hundred megabytes is then written several times faster for the first time.
+/// The system allocator, counting the bytes in use, and requesting huge pages for long memory: a vector of a hundred
+/// megabytes is then written several times faster for the first time.
 ///
 /// ```
 /// #[global_allocator]
-/// static ALLOCATOR: zellige_guard::Counting = zellige_guard::Counting;
+/// static ALLOCATOR: zellige_guard::CountingAllocator = zellige_guard::CountingAllocator;
 /// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CountingAllocator;
@@ -23,9 +23,10 @@ impl CountingAllocator {
     }
 }
 
-// SAFETY: every call is passed on as it came; the count never decides what is returned, and advice changes no contents. All four
-// methods are passed on: the provided `alloc_zeroed` would touch every page of memory that the system
-// gives zeroed, and the provided `realloc` would copy what the system can remap.
+// All four methods are passed on: the provided `alloc_zeroed` would touch every page of memory that the system gives
+// zeroed, and the provided `realloc` would copy what the system can remap.
+//
+// SAFETY: every call is passed on as it came; the count never decides what is returned, and advice changes no contents.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: by the contract of this method.
@@ -58,7 +59,8 @@ unsafe impl GlobalAlloc for CountingAllocator {
         let made = unsafe { System.realloc(memory, layout, size) };
         if !made.is_null() {
             zellige_host::prefer_huge_pages(made, size);
-            // The sum wraps on the way where the new size is the smaller one, and is right at the end.
+            // One addition, so that no thread sees the count without the bytes: where the new size is smaller the
+            // difference wraps around, and so does the sum.
             IN_USE.fetch_add(size.wrapping_sub(layout.size()), Ordering::Relaxed);
         }
         made

@@ -1,4 +1,4 @@
-//! What is left of the limits of the call that this thread is in.
+//! The limits of the call that a thread is in, and how much of them is used.
 
 use crate::allocator::CountingAllocator;
 use crate::limits::CallLimits;
@@ -6,8 +6,9 @@ use crate::stopped::StopReason;
 use std::cell::Cell;
 use std::time::Instant;
 
-/// Steps between two looks at the clock and at the allocator: a look costs about as much as fifty
-/// plain steps, and a step is at most some microseconds of work.
+/// Steps between two looks at the clock and at the allocator. A look costs about as much as fifty plain steps, so that
+/// a fifth of a step is added to each; and a step is at most some microseconds of work, so that a limit of time is
+/// exceeded by a millisecond or so.
 const STEPS_PER_CHECK: u32 = 256;
 
 /// The limits of a running call.
@@ -26,10 +27,10 @@ thread_local! {
     static BUDGET: Cell<Option<CallBudget>> = const { Cell::new(None) };
 }
 
-/// One turn of a loop over something that a request can make large.
+/// Counts one iteration of a loop over something that a request can make large.
 ///
-/// Unwinds to the [`run_guarded_call`](crate::run_guarded_call) that this thread is in where that has used up its limits; does
-/// nothing outside of one.
+/// Unwinds to the [`run_guarded_call`](crate::run_guarded_call) that this thread is in, where that call has used up its
+/// limits; does nothing outside of one.
 #[inline]
 pub fn count_step() {
     STEPS_LEFT.with(|left| match left.get() {
@@ -39,7 +40,7 @@ pub fn count_step() {
     });
 }
 
-/// Many turns at once, of which none is visited one by one.
+/// Counts many iterations at once.
 #[inline]
 pub fn count_many_steps(count: usize) {
     STEPS_LEFT.with(|left| match (left.get(), u32::try_from(count)) {
@@ -49,16 +50,16 @@ pub fn count_many_steps(count: usize) {
     });
 }
 
-/// Says that so many bytes are taken next, in one piece or soon after one another.
+/// Announces that so many bytes are allocated next, in one piece or soon after one another.
 ///
-/// Unwinds to the [`run_guarded_call`](crate::run_guarded_call) that this thread is in where they would pass its memory limit.
+/// Unwinds to the [`run_guarded_call`](crate::run_guarded_call) that this thread is in where they would exceed its memory limit.
 pub fn reserve_memory(bytes: usize) {
     if STEPS_LEFT.get() != u32::MAX {
         check_limits(bytes);
     }
 }
 
-/// Compares what was used, and what is asked for, with the limits.
+/// Compares what was used, and `bytes` more, with the limits.
 #[cold]
 fn check_limits(bytes: usize) {
     let Some(CallBudget { limits, begin, before }) = BUDGET.get() else { return };
@@ -77,12 +78,13 @@ fn check_limits(bytes: usize) {
     }
 }
 
-/// Unwinds to the call, without a word on the terminal.
+/// Unwinds to the call, without a message on the terminal.
 fn unwind_to_call(why: StopReason) -> ! {
+    // Not `panic!`, which would run the hook of panics and print a backtrace for a request that is merely too large.
     std::panic::resume_unwind(Box::new(why))
 }
 
-/// Runs with these limits, then with those from before; also when `work` unwinds.
+/// Runs `work` with these limits, and restores those from before, also when `work` unwinds.
 pub(crate) fn run_within_limits<T>(limits: CallLimits, work: impl FnOnce() -> T) -> T {
     struct RestoreBudget(Option<CallBudget>, u32);
     impl Drop for RestoreBudget {
@@ -93,6 +95,7 @@ pub(crate) fn run_within_limits<T>(limits: CallLimits, work: impl FnOnce() -> T)
     }
     let outer = BUDGET.get();
     let _restore = RestoreBudget(outer, STEPS_LEFT.get());
+    // A call inside of another may not outlive it, so it has what the outer one has left.
     let limits = outer
         .map_or(limits, |outer| limits.restrict_to_outer(outer.limits, elapsed_in_call(&outer)));
     let begin = if cfg!(target_family = "wasm") { None } else { Some(Instant::now()) };

@@ -1,9 +1,9 @@
-//! What a request may use.
+//! The time and the memory that a request may use.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What a request may use; none is without a limit.
+/// The time and the memory that a request may use; `None` is without a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallLimits {
     /// Wall-clock time.
@@ -16,11 +16,11 @@ impl CallLimits {
     /// No limit at all.
     pub const NONE: CallLimits = CallLimits { time: None, memory: None };
 
-    /// What one request of many gets where nobody said otherwise: a minute and 2 GiB.
+    /// The limits of a request where the user has set none: a minute and 2 GiB.
     pub const REQUEST: CallLimits =
         CallLimits { time: Some(Duration::from_secs(60)), memory: Some(2 << 30) };
 
-    /// The stricter of both, for a call inside of another that has run for some time.
+    /// The stricter of both limits, for a call inside of another that has run for some time.
     pub(crate) fn restrict_to_outer(self, outer: CallLimits, spent: Duration) -> CallLimits {
         let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
         let left = outer.time.map(|t| t.saturating_sub(spent));
@@ -37,6 +37,7 @@ impl CallLimits {
     pub fn parse_time_limit(text: &str) -> Result<Option<Duration>, LimitError> {
         let accepted = "seconds such as `30` or `0.5`, `500ms`, `2m`, `1h`, or `none`";
         let bad = || LimitError { text: text.chars().take(40).collect(), accepted };
+        // `ms` stands before `s`, because the first suffix that fits is taken.
         let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("", 1.0)];
         let Some((number, unit)) = split_number_and_unit(text, &units) else { return Ok(None) };
         let seconds = number.parse::<f64>().map_err(|_| bad())? * unit;
@@ -60,7 +61,7 @@ impl CallLimits {
     }
 }
 
-/// The number of a text and its unit; nothing of `none`. The last unit is the empty one.
+/// The number of a text and its unit; `None` for the text `none`. The last unit is the empty one.
 fn split_number_and_unit<'a, U: Copy>(text: &'a str, units: &[(&str, U)]) -> Option<(&'a str, U)> {
     let text = text.trim();
     if text == "none" {

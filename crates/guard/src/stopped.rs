@@ -1,4 +1,4 @@
-//! Why a call did not end by itself.
+//! The reason why a call did not end by itself.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 /// Why a [`run_guarded_call`](crate::run_guarded_call) did not end by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StopReason {
-    /// It took longer than it may.
+    /// It took longer than its limit.
     Time {
-        /// What it may take.
+        /// The limit.
         limit: Duration,
     },
-    /// It needs more memory than it may have.
+    /// It needs more memory than its limit.
     Memory {
         /// The bytes that it may have.
         limit: u64,
@@ -20,7 +20,7 @@ pub enum StopReason {
     },
     /// It panicked: a mistake in the engine, whatever the request was.
     Panic {
-        /// What the panic said.
+        /// The message of the panic.
         message: String,
         /// The file and line, where they are known.
         place: Option<String>,

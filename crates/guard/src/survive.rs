@@ -1,4 +1,4 @@
-//! Calls that end, whatever happens inside of them.
+//! Calls that return, whatever happens inside of them.
 
 use crate::budget::run_within_limits;
 use crate::limits::CallLimits;
@@ -11,13 +11,13 @@ use std::sync::Once;
 thread_local! {
     /// Whether this thread is inside of a call.
     static INSIDE_CALL: Cell<bool> = const { Cell::new(false) };
-    /// Where the last panic inside of a call was.
+    /// The file and line of the last panic inside of a call.
     static PANIC_PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Runs `work` inside of limits. A limit that it passes, or a panic, ends it and is the answer.
+/// Runs `work` inside of limits. A limit that it exceeds, or a panic, ends it and is the result.
 ///
-/// `work` may not leave shared state half changed when it unwinds; what it owns is dropped.
+/// `work` may not leave shared state half changed when it unwinds; its own values are dropped.
 ///
 /// # Errors
 /// [`StopReason`].
@@ -33,6 +33,7 @@ fn stop_reason_of_panic(payload: Box<dyn Any + Send>) -> StopReason {
         Ok(stopped) => return *stopped,
         Err(other) => other,
     };
+    // `panic!` has a payload of one of these two types; `panic_any` may have any other.
     let message = match payload.downcast_ref::<&str>() {
         Some(text) => (*text).to_string(),
         None => match payload.downcast_ref::<String>() {
@@ -43,8 +44,8 @@ fn stop_reason_of_panic(payload: Box<dyn Any + Send>) -> StopReason {
     StopReason::Panic { message, place: PANIC_PLACE.take() }
 }
 
-/// Makes panics inside of a [`run_guarded_call`] silent, as their words are in the answer, and notes where they
-/// were. Other panics are reported as before.
+/// Makes panics inside of a [`run_guarded_call`] silent, because the result has their message, and notes their file and
+/// line. Other panics are reported as before.
 ///
 /// A library should leave this to the program: the hook of panics is one for the whole process.
 pub fn silence_call_panics() {

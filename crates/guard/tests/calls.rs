@@ -46,7 +46,7 @@ fn memory_that_grows_is_stopped_at_the_limit() {
         }
     });
     assert!(matches!(stopped, Err(StopReason::Memory { limit: 1048576, .. })), "{stopped:?}");
-    // It is looked at every so many steps, so a little more than the limit is taken.
+    // Limits are checked every so many steps, so a little more than the limit is used.
     assert!((1 << 19..2 << 20).contains(&grown.get()), "{}", grown.get());
 }
 
@@ -90,7 +90,7 @@ fn the_stricter_limit_of_nested_calls_holds_and_the_outer_one_comes_back() {
         endless();
     });
     assert_eq!(outer, Err(StopReason::Time { limit: SECOND / 10 }));
-    // Outside of calls a loop may step as long as it likes.
+    // Outside of calls a loop may count any number of steps.
     (0..1 << 20).for_each(|_| count_step());
 }
 

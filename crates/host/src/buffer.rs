@@ -1,4 +1,4 @@
-//! Memory made for moves: aligned to lines, on huge pages where the system has them.
+//! Memory for bulk data: aligned to cache lines, on huge pages where the system has them.
 
 use crate::kept::{self, FreeMemory};
 use crate::pages::{self, HUGE_PAGE_BYTES};
@@ -9,15 +9,15 @@ use std::ptr::NonNull;
 /// Bytes of a cache line, the alignment of every buffer.
 const CACHE_LINE_BYTES: usize = 64;
 
-/// Bytes aligned for whole-line stores, zeroed where nothing else is said; large ones begin on a huge page and
-/// ask for such, which spare most TLB misses of strided walks.
+/// Bytes aligned for stores of whole lines, zeroed unless a constructor says otherwise. Large buffers begin on a huge
+/// page and request huge pages, which spare most TLB misses of strided accesses.
 #[derive(Debug)]
 pub struct AlignedBuffer {
     start: NonNull<u8>,
     len: usize,
-    /// What it lies in; a buffer of no bytes in nothing.
+    /// The allocation; none for a buffer of no bytes.
     memory: Option<FreeMemory>,
-    /// Whether the memory is kept for another buffer.
+    /// Whether the memory is kept for another buffer when this one is dropped.
     kept: bool,
 }
 
@@ -28,8 +28,7 @@ impl AlignedBuffer {
         AlignedBuffer::try_new_zeroed(len).unwrap_or_else(refused)
     }
 
-    /// The same, or nothing where the system has not got so many bytes: for lengths that a user or a
-    /// file gives.
+    /// A zeroed buffer, or none where the system has not so many bytes: for lengths that a user or a file gives.
     pub fn try_new_zeroed(len: usize) -> Option<AlignedBuffer> {
         if len == 0 {
             return Some(AlignedBuffer {
@@ -53,10 +52,10 @@ impl AlignedBuffer {
         })
     }
 
-    /// The same, but it holds anything: for who writes every byte of it before anybody reads one.
+    /// A buffer with any contents: for callers that write every byte before they read one.
     ///
-    /// Where it is large its memory is kept for a while when it is dropped, and serves the next one: pages
-    /// that are there already are several times faster to write than fresh ones.
+    /// The memory of a large one is kept for a while when it is dropped, and is used for the next one: pages that
+    /// exist already are several times faster to write than fresh ones.
     pub fn try_new_uninit(len: usize) -> Option<AlignedBuffer> {
         if let Some(memory) = kept::take_free_memory(len) {
             return Some(AlignedBuffer {
@@ -72,24 +71,24 @@ impl AlignedBuffer {
     }
 }
 
-/// How memory of `len` bytes is allocated. Large memory has room to begin on a huge page, rather than being
-/// aligned to one by the allocator: aligned memory is zeroed by writing it, page by page, where the system
-/// would give it zeroed.
+/// The layout with which memory of `len` bytes is allocated.
 fn allocation_layout(len: usize) -> Option<Layout> {
+    // Large memory has room to begin on a huge page instead of an alignment to one: allocators zero aligned memory by
+    // writing it, page by page, although the system gives fresh pages zeroed.
     match len {
         0..HUGE_PAGE_BYTES => Layout::from_size_align(len, CACHE_LINE_BYTES).ok(),
         _ => Layout::from_size_align(len.checked_add(HUGE_PAGE_BYTES)?, size_of::<usize>()).ok(),
     }
 }
 
-/// Where the bytes of an allocation begin.
+/// The first byte of a buffer inside its allocation.
 fn aligned_start(memory: &FreeMemory) -> NonNull<u8> {
     let skip = if memory.len < HUGE_PAGE_BYTES {
         0
     } else {
         memory.raw.addr().get().wrapping_neg() % HUGE_PAGE_BYTES
     };
-    // SAFETY: `layout` has made room for less than a huge page in front of large memory.
+    // SAFETY: `allocation_layout` has made room for less than a huge page in front of large memory.
     unsafe { memory.raw.add(skip) }
 }
 
@@ -111,6 +110,7 @@ impl DerefMut for AlignedBuffer {
 impl Drop for AlignedBuffer {
     fn drop(&mut self) {
         let Some(memory) = self.memory.take() else { return };
+        // The system may take pages of kept memory when it runs short, so that keeping costs nobody anything.
         if self.kept {
             pages::lend_pages_to_system(self.start.as_ptr(), memory.len);
             kept::keep_free_memory(memory).into_iter().for_each(free_buffer_memory);
@@ -121,10 +121,10 @@ impl Drop for AlignedBuffer {
 }
 
 /// Frees the memory of a buffer.
-#[allow(clippy::needless_pass_by_value, reason = "nobody has it any more")]
+#[allow(clippy::needless_pass_by_value, reason = "the memory is gone afterwards")]
 fn free_buffer_memory(memory: FreeMemory) {
     let layout = allocation_layout(memory.len).expect("the layout that it was allocated with");
-    // SAFETY: allocated by `try_zeroed` with the same layout, and this is the only way to it.
+    // SAFETY: allocated by `try_new_zeroed` with the same layout, and nothing else refers to it.
     unsafe { dealloc(memory.raw.as_ptr(), layout) };
 }
 

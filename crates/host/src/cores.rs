@@ -1,19 +1,20 @@
-//! How many cores a process has, and how many of them are wanted at the moment.
+//! The number of cores that a process has, and of threads that run on them at the moment.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Cores that this process may use: those it is bound to, and no more than its share of time is worth (the
-/// quota of its control group).
+/// Cores that this process may use: those that it is bound to, and no more than the time quota of its control group
+/// is worth.
 ///
-/// A process that is bound to other cores later has those; the quota is that of the first call with as many.
+/// The answer follows a process that is bound to other cores later. The quota is read again only when the number of
+/// these cores has changed.
 pub fn available_cores() -> usize {
-    /// Cores that it was bound to when it was last asked for the quota, and what came out.
+    /// Cores that the process was bound to when the quota was last read, and the result of that.
     static LAST_BOUND_CORES: AtomicUsize = AtomicUsize::new(usize::MAX);
     static LAST_AVAILABLE_CORES: AtomicUsize = AtomicUsize::new(1);
     let bound = bound_cores();
     if bound != LAST_BOUND_CORES.load(Ordering::Acquire) {
-        // It reads the files of the control groups, which takes longer than many a move.
+        // This reads the files of the control groups, which takes longer than many a move.
         let found = std::thread::available_parallelism().map_or(1, usize::from);
         LAST_AVAILABLE_CORES.store(found, Ordering::Relaxed);
         LAST_BOUND_CORES.store(bound, Ordering::Release);
@@ -21,10 +22,10 @@ pub fn available_cores() -> usize {
     LAST_AVAILABLE_CORES.load(Ordering::Relaxed)
 }
 
-/// Threads of the whole machine that run or would run, this one among them.
+/// Threads of the whole machine that run or wait for a core, this one among them.
 ///
-/// Nothing where the system does not say so, or where the process is bound to some of the cores: who runs on
-/// the others is of no account.
+/// None where the system does not report it, or where the process is bound to some of the cores: the count would
+/// include threads that run on the others.
 pub(crate) fn count_running_threads() -> Option<RunningThreads> {
     let cores = *ONLINE_CORES.get_or_init(online_cores);
     if bound_cores() < cores {
@@ -33,7 +34,7 @@ pub(crate) fn count_running_threads() -> Option<RunningThreads> {
     Some(RunningThreads { threads: read_running_threads()?, cores })
 }
 
-/// Who runs on how many cores.
+/// Threads that run, and the cores of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RunningThreads {
     pub(crate) threads: usize,
@@ -42,7 +43,7 @@ pub(crate) struct RunningThreads {
 
 static ONLINE_CORES: OnceLock<usize> = OnceLock::new();
 
-/// Cores that this thread is bound to; 0 where the system does not tell.
+/// Cores that this thread is bound to; 0 where the system does not report it.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn bound_cores() -> usize {
     // SAFETY: all zeros is a set of cores, the empty one.
@@ -61,7 +62,7 @@ fn bound_cores() -> usize {
     0
 }
 
-/// Cores of the machine that are in use.
+/// Cores of the machine that are online.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn online_cores() -> usize {
     // SAFETY: `sysconf` has no preconditions.
@@ -73,10 +74,10 @@ fn online_cores() -> usize {
     usize::MAX
 }
 
-/// The fourth field of `/proc/loadavg`: the threads that run, before those that there are.
+/// The fourth field of `/proc/loadavg` (proc(5)): the threads that run, of all threads.
 ///
-/// The file stays open: opening it takes four times as long as reading it. Where somebody has closed it all
-/// the same, what is read instead is not such a line.
+/// The file stays open, because opening it takes four times as long as reading it. A process that closes all its
+/// descriptors may get another file under this one; [`parse_running_threads`] then finds no such line in it.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn read_running_threads() -> Option<usize> {
     use std::os::unix::fs::FileExt;
@@ -92,7 +93,7 @@ fn read_running_threads() -> Option<usize> {
     None
 }
 
-/// Whoever asks runs, so a count of none is no answer.
+/// The running threads in a line of `/proc/loadavg`. The thread that reads it runs, so a count of 0 is refused.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux has such a file"))]
 fn parse_running_threads(text: &str) -> Option<usize> {
     let mut fields = text.split(' ');

@@ -1,4 +1,4 @@
-//! Large memory that was freed, kept for the next who wants as much.
+//! Large memory that was freed, kept for the next buffer of its size.
 //!
 //! Fresh pages are zeroed by the system, which takes longer than a move that writes them.
 
@@ -6,11 +6,12 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Memory from this many bytes on is kept; allocators keep smaller memory themselves.
+/// Memory from this many bytes on is kept; allocators keep smaller memory themselves. When it was set (17 November 2026)
+/// no other values were recorded, as for the next two.
 pub(crate) const MIN_KEPT_BYTES: usize = 4 << 20;
-/// At most this much is kept,
+/// Bytes that are kept, at most.
 const MAX_KEPT_BYTES: usize = 512 << 20;
-/// and nothing that nobody has wanted for this long.
+/// Time after which memory that was not taken again is freed.
 const MAX_KEPT_TIME: Duration = Duration::from_secs(10);
 
 /// An allocation.
@@ -25,21 +26,22 @@ pub(crate) struct FreeMemory {
 // SAFETY: it is the only way to the bytes.
 unsafe impl Send for FreeMemory {}
 
-/// What is kept, oldest first.
+/// The memory that is kept, oldest first.
 struct FreeMemoryCache(Vec<(FreeMemory, Instant)>);
 
 static FREE_MEMORY: Mutex<FreeMemoryCache> = Mutex::new(FreeMemoryCache(Vec::new()));
 
-/// Memory of at least `len` bytes and not much more, if some is kept. It holds anything.
+/// Memory of at least `len` bytes and not much more, if some is kept. Its contents are arbitrary.
 pub(crate) fn take_free_memory(len: usize) -> Option<FreeMemory> {
     if len < MIN_KEPT_BYTES {
         return None;
     }
-    // Whoever holds the lock does so for a moment, or was another thread of a process that was forked.
+    // Without waiting: the lock is held for a moment, or forever in a forked process whose parent had another thread
+    // that held it. Fresh memory is then the answer.
     FREE_MEMORY.try_lock().ok()?.take_fitting_memory(len)
 }
 
-/// Keeps memory; gives back what there is no room for, and what nobody wanted.
+/// Keeps memory; returns what there is no room for, and what was not taken again in time.
 pub(crate) fn keep_free_memory(memory: FreeMemory) -> Vec<FreeMemory> {
     match FREE_MEMORY.try_lock() {
         Ok(mut kept) => kept.keep_and_evict(memory, Instant::now()),
@@ -49,8 +51,9 @@ pub(crate) fn keep_free_memory(memory: FreeMemory) -> Vec<FreeMemory> {
 
 impl FreeMemoryCache {
     fn take_fitting_memory(&mut self, len: usize) -> Option<FreeMemory> {
+        // At most a quarter more, so that a small result does not hold a large allocation.
         let fits = |m: &FreeMemory| m.len >= len && m.len - len <= len / 4;
-        // The youngest: its bytes are most likely still in a cache.
+        // The youngest, because its bytes are most likely still in a cache.
         let at = self.0.iter().rposition(|(m, _)| fits(m))?;
         Some(self.0.remove(at).0)
     }
@@ -96,7 +99,7 @@ mod tests {
         assert!(kept.keep_and_evict(memory(MIN_KEPT_BYTES), now).is_empty());
         let later = now + MAX_KEPT_TIME + Duration::from_secs(1);
         assert_eq!(lens(kept.keep_and_evict(memory(3 * MIN_KEPT_BYTES), later)), [MIN_KEPT_BYTES]);
-        // Not much longer than what is asked for, the youngest first.
+        // Not much longer than what is requested, the youngest first.
         assert!(kept.keep_and_evict(memory(3 * MIN_KEPT_BYTES + 64), later).is_empty());
         assert!(kept.take_fitting_memory(MIN_KEPT_BYTES).is_none());
         assert_eq!(

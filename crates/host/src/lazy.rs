@@ -1,4 +1,4 @@
-//! Memory that costs nothing until it is touched: an anonymous mapping, or the heap where it is small.
+//! Memory whose pages exist once they are touched: an anonymous mapping, or the heap where it is small.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::io;
@@ -12,17 +12,17 @@ pub struct LazyMemory {
 }
 
 impl LazyMemory {
-    /// From this many bytes on there is a mapping of its own; below, the heap pools it, as a hundred
-    /// thousand mappings would exceed what systems allow a process.
+    /// Memory of at least this many bytes is a mapping of its own. Less comes from the heap, because a hundred thousand
+    /// mappings are more than systems allow a process (`vm.max_map_count` of Linux is 65530 by default).
     pub const MIN_MAPPED_BYTES: usize = 1 << 20;
 
-    /// The alignment of every one, in bytes: two cache lines.
+    /// The alignment of all such memory, in bytes: two cache lines.
     pub const ALIGNMENT_BYTES: usize = 128;
 
     /// `len` bytes.
     ///
     /// # Errors
-    /// Where the system has not got them.
+    /// Where the system has not so many.
     pub fn new_zeroed(len: usize) -> io::Result<LazyMemory> {
         if len == 0 {
             return Ok(LazyMemory::default());
@@ -40,7 +40,7 @@ impl LazyMemory {
         Ok(LazyMemory { start, len })
     }
 
-    /// How many bytes.
+    /// The number of bytes.
     #[allow(clippy::len_without_is_empty, reason = "a length in bytes, not a collection")]
     pub fn len(&self) -> usize {
         self.len
@@ -48,7 +48,7 @@ impl LazyMemory {
 
     /// Zeroes the first `len` bytes, or all where there are fewer.
     pub fn zero_prefix(&mut self, len: usize) {
-        // SAFETY: the range lies inside what this memory owns, which nobody else can reach while
+        // SAFETY: the range is inside what this memory owns, which nobody else can reach while
         // it is borrowed mutably.
         unsafe { self.start.as_ptr().write_bytes(0, len.min(self.len)) };
     }
@@ -70,6 +70,8 @@ impl Default for LazyMemory {
 
 #[cfg(unix)]
 fn map_zero_pages(len: usize) -> io::Result<NonNull<u8>> {
+    // Without a reservation: a device has far more memory than is ever touched, and the system would refuse to promise
+    // all of it.
     #[cfg(target_os = "linux")]
     const FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     #[cfg(not(target_os = "linux"))]
@@ -93,18 +95,18 @@ impl Drop for LazyMemory {
         }
         #[cfg(unix)]
         if self.len >= LazyMemory::MIN_MAPPED_BYTES {
-            // SAFETY: mapped by `zeroed` with this length, and not used after this.
+            // SAFETY: mapped by `new_zeroed` with this length, and not used after this.
             unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
             return;
         }
         let layout = Layout::from_size_align(self.len, LazyMemory::ALIGNMENT_BYTES)
             .expect("checked when allocated");
-        // SAFETY: allocated by `zeroed` with the same layout, and not used after this.
+        // SAFETY: allocated by `new_zeroed` with the same layout, and not used after this.
         unsafe { dealloc(self.start.as_ptr(), layout) };
     }
 }
 
-// SAFETY: it owns its bytes; who may touch them when is decided by the owner of the address.
+// SAFETY: it owns its bytes; the users of the address decide who accesses them when.
 unsafe impl Send for LazyMemory {}
 // SAFETY: as above: `start` gives an address only.
 unsafe impl Sync for LazyMemory {}

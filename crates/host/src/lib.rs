@@ -1,18 +1,18 @@
-//! What a program asks of the machine that it runs on: threads and memory.
+//! Threads and memory of the machine that a program runs on.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `crew` | threads that wait between calls, and help where a core is free for them |
-//! | `cores` | how many cores a process has, and who runs on them |
+//! | `cores` | the cores that a process has, and the threads that run on them |
 //! | `buffer` | bytes aligned to cache lines, on huge pages where they are long |
-//! | `kept` | large memory that was freed, for the next who wants as much |
-//! | `pages` | asking for huge pages |
+//! | `kept` | large memory that was freed, kept for the next buffer of its size |
+//! | `pages` | advice about pages: huge ones, and those that the system may take back |
 //! | `lazy` | zeroed bytes whose pages exist once they are touched |
-//! | `zeroed` | zeroed bytes in a vector, or nothing where the system has not got them |
-//! | `system` | what the standard library does not ask the operating system |
+//! | `zeroed` | zeroed bytes in a vector, or none where the system has not so many |
+//! | `system` | calls to the operating system that the standard library lacks |
 //!
 //! # What it may not do
-//! Know what they are used for. It depends on no other crate of the workspace.
+//! Know what threads and memory are used for. It depends on no other crate of the workspace.
 
 mod buffer;
 mod cores;

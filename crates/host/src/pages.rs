@@ -3,18 +3,18 @@
 /// Bytes of a huge page.
 pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// From this many bytes on memory holds a huge page wherever it begins.
+/// Memory of at least this many bytes contains a whole huge page, wherever it begins.
 const MIN_ADVISED_BYTES: usize = 2 * HUGE_PAGE_BYTES;
 
-/// Asks for huge pages under memory that is about to be written for the first time; small memory, systems
-/// without them and a refusal change nothing. Nor do the contents.
+/// Requests huge pages for memory that is about to be written for the first time. Nothing happens for small memory, on
+/// systems without huge pages, or when the system refuses; contents never change.
 pub fn prefer_huge_pages(start: *mut u8, len: usize) {
     if len >= MIN_ADVISED_BYTES {
         advise_huge_pages(start, len);
     }
 }
 
-/// The same for memory that begins on a huge page.
+/// As [`prefer_huge_pages`], for memory of any length that begins on a huge page.
 pub(crate) fn advise_huge_pages(start: *mut u8, len: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
@@ -29,9 +29,9 @@ pub(crate) fn advise_huge_pages(start: *mut u8, len: usize) {
     let _ = (start, len);
 }
 
-/// Lets the system take pages back whenever it is short of memory; until then they stay as they are. What
-/// they hold afterwards is what they held, or zeros. Pages that are only in part of this memory stay: the
-/// rest of them may be somebody else's.
+/// Lets the system take pages back when it is short of memory; until then they stay as they are. Afterwards they hold
+/// what they held, or zeros (`MADV_FREE`, madvise(2)). Pages that are only in part of this memory are left out, because
+/// the rest of them may belong to somebody else.
 pub(crate) fn lend_pages_to_system(start: *mut u8, len: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
@@ -51,12 +51,12 @@ pub(crate) fn lend_pages_to_system(start: *mut u8, len: usize) {
 fn system_page_bytes() -> usize {
     // SAFETY: `sysconf` has no preconditions.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    // Of a size that nobody tells, the largest in use: multiples of it are multiples of every other.
+    // Where the system does not report the size, the largest in use: its multiples are multiples of every other.
     usize::try_from(bytes).ok().filter(|b| b.is_power_of_two()).unwrap_or(64 << 10)
 }
 
-/// The whole pages inside some memory: bytes before the first one, and their bytes. The system rounds
-/// lengths up, and so would change what lies behind.
+/// The whole pages inside some memory: the bytes before the first one, and the bytes of the pages. The system rounds
+/// lengths up to pages, so that a length in bytes would include memory of others behind the end.
 #[cfg(any(test, all(target_os = "linux", not(miri))))]
 fn whole_pages(start: usize, len: usize, page: usize) -> (usize, usize) {
     let skip = start.wrapping_neg() % page;

@@ -1,18 +1,18 @@
-//! What the operating system knows and the standard library does not ask.
+//! Calls to the operating system that the standard library lacks.
 
 use std::fs::File;
 use std::io;
 #[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
 
-/// The user whose rights this process has: files that it makes belong to that one.
+/// The user whose rights this process has, and to whom the files that it creates belong.
 pub fn effective_user() -> u32 {
     // SAFETY: `geteuid` has no preconditions and always succeeds.
     unsafe { libc::geteuid() }
 }
 
-/// Gives a file its room on the disk for its first `len` bytes, so that blocks need not be found as they are written. Its length and its
-/// bytes stay as they are.
+/// Reserves blocks on the disk for the first `len` bytes of a file, so that they need not be found while the file is
+/// written. Its length and its bytes stay as they are.
 ///
 /// # Errors
 /// A full disk, and a system or a file without such a call.
@@ -26,7 +26,7 @@ pub fn reserve_file_space(file: &File, len: u64) -> io::Result<()> {
     }
 }
 
-/// There is no such call.
+/// Refused: there is no such call on this system.
 ///
 /// # Errors
 /// Always.

@@ -1,11 +1,11 @@
-//! Zeroed memory that may be refused.
+//! Zeroed vectors of lengths that may be refused.
 
 use std::alloc::{Layout, alloc_zeroed};
 
-/// `len` zeroed bytes, or nothing where the system has not got them.
+/// `len` zeroed bytes, or none where the system has not so many.
 ///
-/// For lengths that come from files: a length that nobody can hold is then an error, where `vec!` would
-/// end the program. Pages that are never touched take no memory; long ones are huge where the system has such.
+/// For lengths that come from files: a length that no memory holds is then an error, where `vec!` would end the program.
+/// Pages that are never touched take no memory; long vectors have huge pages where the system has them.
 pub fn try_zeroed_vec(len: usize) -> Option<Vec<u8>> {
     if len == 0 {
         return Some(Vec::new());

@@ -1,13 +1,13 @@
 //! The instruction set that kernels run on.
 //!
 //! It is chosen once for a process: the widest that the machine has, or a lower one that the environment variable
-//! `ZELLIGE_ISA` names (`avx512`, `avx2`, `neon` or `baseline`), so that every kernel can be measured on every set on one machine. Tests
-//! lower it for a while with [`Isa::while_lowered`].
+//! `ZELLIGE_ISA` names (`avx512`, `avx2`, `neon` or `baseline`), so that kernels for every set can be measured on one
+//! machine. Tests lower it for a while with [`Isa::while_lowered`].
 //!
 //! Results do not depend on it: kernels for different sets write the same bits.
 //!
 //! # What it may not do
-//! Know what kernels there are. It depends on no other crate of the workspace.
+//! Know which kernels exist. It depends on no other crate of the workspace.
 
 #![forbid(unsafe_code)]
 
@@ -15,15 +15,16 @@ use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// An instruction set that this machine has: there is no way to get a value for one that it has not, so that holding
-/// one is the proof that its instructions may run.
+/// An instruction set that this machine has. Values for other sets cannot be made, so that holding one is the proof that
+/// its instructions may run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Isa(IsaKind);
 
-/// The instruction sets that kernels are written or compiled for. Of one architecture, each has all of those before it.
+/// The instruction sets that kernels are written or compiled for. Within one architecture, each set contains those
+/// before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum IsaKind {
-    /// What compilers make of plain loops for every machine of the target: SSE2 on x86-64, NEON on AArch64.
+    /// The instructions that compilers use for every machine of the target: SSE2 on x86-64, NEON on AArch64.
     Baseline,
     /// Kernels written for NEON, which every AArch64 machine has.
     Neon,
@@ -79,6 +80,8 @@ impl Isa {
     pub fn detect_widest() -> Isa {
         #[cfg(target_arch = "x86_64")]
         {
+            // Kernels of a set use all of these together, so a machine that lacks one of them has the next lower set; a
+            // hypervisor may hide single ones.
             let avx2 = is_x86_feature_detected!("avx2")
                 && is_x86_feature_detected!("fma")
                 && is_x86_feature_detected!("f16c");
@@ -92,7 +95,7 @@ impl Isa {
                 (false, _) => Isa(IsaKind::Baseline),
             }
         }
-        // Miri knows none of the instructions that kernels for NEON are written with.
+        // Miri does not implement the intrinsics that kernels for NEON are written with.
         #[cfg(target_arch = "aarch64")]
         if !cfg!(miri) && std::arch::is_aarch64_feature_detected!("neon") {
             Isa(IsaKind::Neon)
@@ -116,12 +119,13 @@ impl Isa {
         }
     }
 
-    /// Chooses, the first time that a set is asked for. A variable that names no set of this machine changes nothing; programs
-    /// say so at their start ([`Isa::requested_by_variable`]).
+    /// Chooses the set, the first time that it is wanted. A variable that names no set of this machine is ignored here;
+    /// programs report it at their start ([`Isa::requested_by_variable`]).
     #[cold]
     fn choose_process_isa() -> Isa {
         let isa = Isa::requested_by_variable().ok().flatten().unwrap_or_else(Isa::detect_widest);
-        // Another thread may have chosen or lowered it meanwhile.
+        // Another thread may have chosen or lowered it meanwhile; its choice is kept, so that all kernels of the process
+        // agree.
         let _ = CHOSEN_ISA.compare_exchange(
             0,
             isa.stored_number(),
@@ -135,10 +139,10 @@ impl Isa {
         self.0 as u8 + 1
     }
 
-    /// The set that `ZELLIGE_ISA` asks for; none where it is not set or empty.
+    /// The set that `ZELLIGE_ISA` names; none where it is not set or empty.
     ///
     /// # Errors
-    /// A name that is no set of this machine, in words that name all of them.
+    /// A name that is no set of this machine; the message lists the sets that are.
     pub fn requested_by_variable() -> Result<Option<Isa>, String> {
         match std::env::var(VARIABLE) {
             Ok(name) if !name.is_empty() => Isa::parse(&name).map(Some),
@@ -156,6 +160,7 @@ impl Isa {
     /// As [`Isa::requested_by_variable`].
     pub fn parse(name: &str) -> Result<Isa, String> {
         Isa::all_available().find(|isa| isa.name() == name).ok_or_else(|| {
+            // A variable may hold anything of any length, and this is a message.
             let shown: String = name.chars().take(40).collect();
             let names = available_names();
             format!(
@@ -179,7 +184,7 @@ impl Isa {
         work()
     }
 
-    /// What it is, to choose a kernel by.
+    /// Its kind, by which a kernel is chosen.
     #[inline]
     pub fn kind(self) -> IsaKind {
         self.0

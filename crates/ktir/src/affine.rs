@@ -1,7 +1,7 @@
-//! Affine expressions, maps and sets: how KTIR says which elements a tile has.
+//! Affine expressions, maps and sets: they describe which elements a tile has.
 //!
-//! Dimensions and symbols are numbered; a text may name them as it likes. Division and remainder are
-//! those of floors: `floordiv` rounds toward minus infinity and `mod` is never negative. Factors and
+//! Dimensions and symbols are numbered; a text may use any names for them. `floordiv` rounds toward
+//! minus infinity, `ceildiv` toward plus infinity, and `mod` is never negative. Factors and
 //! divisors are constants.
 
 mod bounds;
@@ -17,11 +17,12 @@ use std::sync::Arc;
 /// An expression over dimensions and symbols.
 ///
 /// ```
-/// use zellige_ktir::affine::Expr;
-/// let e = Expr::dim(0) * 64 + Expr::symbol(0) - Expr::constant(1);
+/// use zellige_ktir::affine::KtirAffineExpr;
+/// let dim = KtirAffineExpr::dim(0);
+/// let e = dim.clone() * 64 + KtirAffineExpr::symbol(0) - KtirAffineExpr::constant(1);
 /// assert_eq!(e.to_string(), "d0 * 64 + s0 - 1");
-/// assert_eq!(e.eval(&[2], &[7]), Some(134));
-/// assert_eq!(Expr::dim(0).floor_div(4).unwrap().eval(&[-1], &[]), Some(-1));
+/// assert_eq!(e.evaluate_at(&[2], &[7]), Some(134));
+/// assert_eq!(dim.floor_div(4).unwrap().evaluate_at(&[-1], &[]), Some(-1));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KtirAffineExpr(pub(crate) KtirAffineNode);
@@ -56,6 +57,9 @@ impl KtirAffineExpr {
 
     /// The quotient rounded toward minus infinity; none unless the divisor is positive.
     pub fn floor_div(self, by: i64) -> Option<KtirAffineExpr> {
+        // MLIR requires a positive constant on the right of `floordiv`, `ceildiv` and `mod`.
+        // Refusing the others here means that evaluation needs no check for zero and no rule for
+        // the sign of a remainder.
         (by > 0).then(|| KtirAffineExpr(KtirAffineNode::FloorDiv(Box::new(self), by)))
     }
 
@@ -69,17 +73,18 @@ impl KtirAffineExpr {
         (by > 0).then(|| KtirAffineExpr(KtirAffineNode::Mod(Box::new(self), by)))
     }
 
-    /// The number, if it is one.
+    /// The number, if the expression is a constant.
     pub fn as_constant(&self) -> Option<i64> {
         if let KtirAffineNode::Const(c) = self.0 { Some(c) } else { None }
     }
 
-    /// The dimension, if it is nothing else.
+    /// The dimension, if the expression is exactly one dimension.
     pub fn as_dim(&self) -> Option<usize> {
         if let KtirAffineNode::Dim(d) = self.0 { Some(d) } else { None }
     }
 
-    /// Its value; none where a number does not fit in 64 bits or an index is not given.
+    /// Its value; `None` where a number does not fit in 64 bits or a dimension or symbol has no
+    /// value.
     pub fn evaluate_at(&self, dims: &[i64], symbols: &[i64]) -> Option<i64> {
         let of = |e: &KtirAffineExpr| e.evaluate_at(dims, symbols);
         match &self.0 {
@@ -88,16 +93,20 @@ impl KtirAffineExpr {
             KtirAffineNode::Symbol(s) => symbols.get(*s).copied(),
             KtirAffineNode::Add(a, b) => of(a)?.checked_add(of(b)?),
             KtirAffineNode::Mul(a, k) => of(a)?.checked_mul(*k),
+            // For a positive divisor Euclidean division is the floor that the dialect asks for, and
+            // the quotient cannot overflow, because only division by -1 can.
             KtirAffineNode::FloorDiv(a, k) => Some(of(a)?.div_euclid(*k)),
             KtirAffineNode::CeilDiv(a, k) => {
                 let (a, k) = (of(a)?, *k);
+                // A remainder exists only for `k >= 2`, so the quotient is at most half of the
+                // range and adding 1 fits.
                 Some(a.div_euclid(k) + i64::from(a.rem_euclid(k) != 0))
             }
             KtirAffineNode::Mod(a, k) => Some(of(a)?.rem_euclid(*k)),
         }
     }
 
-    /// How many nodes it has: what evaluating it takes.
+    /// The number of its nodes, which is the cost of evaluating it.
     pub(crate) fn count_nodes(&self) -> usize {
         match &self.0 {
             KtirAffineNode::Const(_) | KtirAffineNode::Dim(_) | KtirAffineNode::Symbol(_) => 1,
@@ -128,13 +137,15 @@ impl KtirAffineExpr {
         }
     }
 
-    /// The same with other dimensions.
+    /// The same expression with its dimensions renumbered by `f`.
     pub(crate) fn rename_dims(&self, f: &mut impl FnMut(usize) -> usize) -> KtirAffineExpr {
         let mut of = |e: &KtirAffineExpr| Box::new(e.rename_dims(f));
         KtirAffineExpr(match &self.0 {
             KtirAffineNode::Const(_) | KtirAffineNode::Symbol(_) => self.0.clone(),
             KtirAffineNode::Dim(d) => KtirAffineNode::Dim(f(*d)),
             KtirAffineNode::Add(a, b) => {
+                // The left operand is renamed first: a caller numbers values in the order in which
+                // the text mentions them.
                 let a = of(a);
                 KtirAffineNode::Add(a, of(b))
             }
@@ -146,6 +157,8 @@ impl KtirAffineExpr {
     }
 
     fn check_indices(&self, dims: usize, symbols: usize) -> Result<(), KtirAffineError> {
+        // The visitor cannot stop early, so the first wrong index is kept: it is the one that a
+        // reader of the text meets first.
         let mut bad = None;
         self.visit_mentions(&mut |is_dim, i| {
             let count = if is_dim { dims } else { symbols };
@@ -161,6 +174,9 @@ impl KtirAffineExpr {
 impl Add for KtirAffineExpr {
     type Output = KtirAffineExpr;
     fn add(self, other: KtirAffineExpr) -> KtirAffineExpr {
+        // Only two constants are folded. Any further simplification would give a tree that differs
+        // from the text that it was read from, and `parse(print(m)) == m` compares trees. A sum
+        // that does not fit stays a tree, whose evaluation then reports the overflow.
         let folded = match (&self.0, &other.0) {
             (KtirAffineNode::Const(a), KtirAffineNode::Const(b)) => a.checked_add(*b),
             _ => None,
@@ -175,6 +191,8 @@ impl Add for KtirAffineExpr {
 impl Mul<i64> for KtirAffineExpr {
     type Output = KtirAffineExpr;
     fn mul(self, by: i64) -> KtirAffineExpr {
+        // Folding a constant times a constant is what lets the reader treat `-1` and `2 * 64` as
+        // numbers, which the right side of a division has to be.
         let folded = self.as_constant().and_then(|c| c.checked_mul(by));
         folded.map_or_else(
             || KtirAffineExpr(KtirAffineNode::Mul(Box::new(self), by)),
@@ -193,6 +211,8 @@ impl Neg for KtirAffineExpr {
 impl Sub for KtirAffineExpr {
     type Output = KtirAffineExpr;
     fn sub(self, other: KtirAffineExpr) -> KtirAffineExpr {
+        // A difference has no node of its own, so that one set has one tree whether it was built or
+        // read; the printer writes a factor of -1 as a minus sign again.
         self + -other
     }
 }
@@ -203,9 +223,9 @@ impl Sub for KtirAffineExpr {
 pub struct KtirAffineError {
     /// `dimension` or `symbol`.
     pub what: &'static str,
-    /// Which one.
+    /// Its index.
     pub index: usize,
-    /// How many there are.
+    /// How many the map or set has.
     pub count: usize,
 }
 
@@ -219,10 +239,10 @@ pub struct KtirAffineMap {
 }
 
 impl KtirAffineMap {
-    /// A map of so many dimensions and symbols.
+    /// Makes a map with this many dimensions and symbols.
     ///
     /// # Errors
-    /// A result that mentions others.
+    /// A result that mentions other dimensions or symbols.
     pub fn new(
         dims: usize,
         symbols: usize,
@@ -244,7 +264,7 @@ impl KtirAffineMap {
     /// `(d0, .., dn) -> (d_i for i in dims)`: a permutation, or a projection.
     ///
     /// # Errors
-    /// A dimension that is not there.
+    /// A dimension out of range.
     pub fn select_dims(rank: usize, dims: &[usize]) -> Result<KtirAffineMap, KtirAffineError> {
         KtirAffineMap::new(rank, 0, dims.iter().map(|d| KtirAffineExpr::dim(*d)).collect())
     }
@@ -264,7 +284,7 @@ impl KtirAffineMap {
         &self.results
     }
 
-    /// What evaluating it takes, in nodes of its expressions.
+    /// The cost of evaluating it, in nodes of its expressions.
     pub(crate) fn count_nodes(&self) -> usize {
         self.results.iter().map(KtirAffineExpr::count_nodes).sum()
     }
@@ -280,7 +300,7 @@ impl KtirAffineMap {
             && self.results.iter().enumerate().all(|(i, e)| e.as_dim() == Some(i))
     }
 
-    /// The dimensions that are its results, where all of them are.
+    /// The dimensions that are its results, if every result is a plain dimension.
     pub fn selected_dims(&self) -> Option<Vec<usize>> {
         self.results.iter().map(KtirAffineExpr::as_dim).collect()
     }
@@ -289,17 +309,17 @@ impl KtirAffineMap {
 /// One condition of a set.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KtirAffineConstraint {
-    /// What is compared with zero.
+    /// The expression that is compared with zero.
     pub expr: KtirAffineExpr,
     /// `== 0`, or else `>= 0`.
     pub equal: bool,
 }
 
-/// A set of points: those where all its conditions hold.
+/// A set of points: those that satisfy all conditions.
 ///
 /// ```
-/// use zellige_ktir::affine::Set;
-/// let set = Set::boxed(&[2, 64]);
+/// use zellige_ktir::affine::KtirAffineSet;
+/// let set = KtirAffineSet::from_extents(&[2, 64]);
 /// assert_eq!(
 ///     set.to_string(),
 ///     "affine_set<(d0, d1) : (d0 >= 0, -d0 + 1 >= 0, d1 >= 0, -d1 + 63 >= 0)>"
@@ -315,10 +335,10 @@ pub struct KtirAffineSet {
 }
 
 impl KtirAffineSet {
-    /// A set of so many dimensions and symbols.
+    /// Makes a set with this many dimensions and symbols.
     ///
     /// # Errors
-    /// A condition that mentions others.
+    /// A condition that mentions other dimensions or symbols.
     pub fn new(
         dims: usize,
         symbols: usize,
@@ -338,11 +358,16 @@ impl KtirAffineSet {
     pub fn box_at(origin: &[i64], extents: &[i64]) -> KtirAffineSet {
         let mut constraints = Vec::new();
         for (i, (from, n)) in origin.iter().zip(extents).enumerate() {
+            // `d0 >= 0` rather than `d0 - 0 >= 0`: the same set built at the origin and read from a
+            // hand-written text has to be equal, or it would get a second alias.
             let low = if *from == 0 {
                 KtirAffineExpr::dim(i)
             } else {
                 KtirAffineExpr::dim(i) - KtirAffineExpr::constant(*from)
             };
+            // A box beyond 64 bits is refused by the verifier with its place. Saturating keeps the
+            // constructor free of a panic until then, and a saturated bound only makes the set
+            // larger.
             let last = from.saturating_add(*n).saturating_sub(1);
             let high = -KtirAffineExpr::dim(i) + KtirAffineExpr::constant(last);
             constraints.extend([low, high].map(|expr| KtirAffineConstraint { expr, equal: false }));
@@ -366,15 +391,18 @@ impl KtirAffineSet {
         &self.constraints
     }
 
-    /// What looking at one point takes, in nodes of its expressions.
+    /// The cost of testing one point, in nodes of its expressions.
     pub(crate) fn count_nodes(&self) -> usize {
         self.constraints.iter().map(|c| c.expr.count_nodes()).sum()
     }
 
-    /// Whether a point is in it; not where a number does not fit in 64 bits.
+    /// Whether a point is in the set; false where a value does not fit in 64 bits.
     pub fn contains(&self, point: &[i64], symbols: &[i64]) -> bool {
         self.constraints.iter().all(|c| {
             let value = c.expr.evaluate_at(point, symbols);
+            // A condition whose value does not fit in 64 bits counts as not met: a point outside is
+            // refused with its coordinates, while a point that is wrongly inside would be an access
+            // to the wrong element.
             value.is_some_and(|v| if c.equal { v == 0 } else { v >= 0 })
         })
     }

@@ -1,8 +1,8 @@
 //! Building functions in code.
 //!
-//! A [`KtirBuilder`] adds operations one after the other; loops and regions are closures. Nothing is
-//! refused on the way: [`KtirBuilder::finish_function`] verifies the whole function and names the operation that
-//! breaks a rule.
+//! A [`KtirBuilder`] appends operations one after the other; loops and regions are closures.
+//! Nothing is checked meanwhile: [`KtirBuilder::finish_function`] verifies the whole function and
+//! names the operation that breaks a rule.
 
 mod ktdp;
 mod tile;
@@ -19,22 +19,24 @@ use crate::verify;
 use std::collections::HashSet;
 use zellige_notation::Diagnostic;
 
-/// A function in the making.
+/// A function under construction.
 ///
 /// ```
-/// use zellige_ktir::{Builder, Elem, KtirOpKind, Module, Space, Type, text};
-/// let mut b = Builder::new("scale", &[2]);
-/// let x = b.arg("x_ptr", Type::INDEX);
+/// use zellige_ktir::{
+///     KtirBuilder, KtirElem, KtirMemorySpace, KtirModule, KtirOpKind, KtirType, text,
+/// };
+/// let mut b = KtirBuilder::new("scale", &[2]);
+/// let x = b.add_argument("x_ptr", KtirType::INDEX);
 /// let core = b.tile_id(1)[0];
-/// let view = b.memory_view(x, &[2, 64], &[64, 1], Elem::F16, Space::Global);
-/// let zero = b.index(0);
+/// let view = b.memory_view(x, &[2, 64], &[64, 1], KtirElem::F16, KtirMemorySpace::Global);
+/// let zero = b.index_constant(0);
 /// let tile = b.access_tile(view, &[core, zero], &[1, 64]);
-/// let data = b.load(tile);
-/// let two = b.float_tile(2.0, &[1, 64], Elem::F16);
-/// let scaled = b.binary(KtirOpKind::MulF, data, two);
-/// b.store(scaled, tile);
-/// let module = Module::new(vec![b.finish()?]);
-/// let text = text::print(&module);
+/// let data = b.load_tile(tile);
+/// let two = b.float_tile(2.0, &[1, 64], KtirElem::F16);
+/// let scaled = b.binary_op(KtirOpKind::MulF, data, two);
+/// b.store_tile(scaled, tile);
+/// let module = KtirModule::new(vec![b.finish_function()?]);
+/// let text = text::print_module(&module);
 /// assert!(text.contains("%mulf = arith.mulf %load, %cst : tensor<1x64xf16>"));
 /// assert_eq!(text::parse(&text)?, module);
 /// # Ok::<(), zellige_notation::Diagnostic>(())
@@ -46,6 +48,7 @@ pub struct KtirBuilder {
     args: Vec<KtirValue>,
     results: Vec<KtirType>,
     values: Vec<KtirValueDef>,
+    // A set beside the table of values, because looking for a free name happens for every value.
     names: HashSet<String>,
     blocks: Vec<Vec<KtirOp>>,
 }
@@ -64,14 +67,14 @@ impl KtirBuilder {
         }
     }
 
-    /// One more argument.
+    /// Adds an argument.
     pub fn add_argument(&mut self, name: &str, ty: KtirType) -> KtirValue {
         let value = self.add_value(name, ty);
         self.args.push(value);
         value
     }
 
-    /// Gives a value a name of one's own, made different from others where it is taken.
+    /// Renames a value; a number is appended where another value has the name.
     pub fn rename_value(&mut self, value: KtirValue, name: &str) {
         let name = self.unique_name(name);
         self.values[value.index()].name = name;
@@ -106,12 +109,16 @@ impl KtirBuilder {
             body: KtirBlock { args: self.args, ops },
             span: KtirSourceSpan::default(),
         }
+        // Closures make the values of a region before those of the operation around it; renumbering
+        // gives the order in which the printed text defines them, so that reading it back gives an
+        // equal function.
         .renumber_canonically();
         verify::verify_function(&function)?;
         Ok(function)
     }
 
     fn unique_name(&mut self, stem: &str) -> String {
+        // The printed text has to be readable again, and MLIR's value names allow few characters.
         let stem = sanitize_name(stem);
         let mut name = stem.clone();
         let mut n = 0;
@@ -149,6 +156,7 @@ impl KtirBuilder {
             regions,
             span: KtirSourceSpan::default(),
         };
+        // The innermost open block: a closure that is building a region has pushed its own.
         if let Some(block) = self.blocks.last_mut() {
             block.push(op);
         }
@@ -166,7 +174,8 @@ impl KtirBuilder {
         self.add_op(kind, operands, vec![result], attrs, vec![], stem)[0]
     }
 
-    /// A block whose operations `f` adds, ending in `end` with what it gives.
+    /// Builds a block whose operations `f` adds; the terminator `end` gets the values that `f`
+    /// returns.
     fn build_block(
         &mut self,
         args: Vec<KtirValue>,
@@ -186,6 +195,8 @@ impl KtirBuilder {
 
     /// A constant integer.
     pub fn int_constant(&mut self, value: i64, elem: KtirElem) -> KtirValue {
+        // MLIR's own printer names constants `%c64` and `%c-1`; a letter replaces the dash, which
+        // this builder does not allow in a name.
         let sign = if value < 0 { "m" } else { "" };
         let stem = format!("c{sign}{}", value.unsigned_abs());
         let attrs = vec![("value", KtirAttr::Literal(KtirLiteral::Int(value)))];
@@ -198,7 +209,7 @@ impl KtirBuilder {
         )
     }
 
-    /// A constant float; infinities and NaNs become bit patterns.
+    /// A constant float; infinities and NaNs are written as bit patterns.
     pub fn float_constant(&mut self, value: f64, elem: KtirElem) -> KtirValue {
         let attrs = vec![("value", KtirAttr::Literal(float_literal(value, elem)))];
         self.add_single_result_op(
@@ -247,6 +258,8 @@ impl KtirBuilder {
 
     /// An operation of operands of one type, which is also that of the result.
     pub fn pointwise_op(&mut self, kind: KtirOpKind, operands: &[KtirValue]) -> KtirValue {
+        // Any type does for an operation without operands, because the verifier refuses it by its
+        // counts.
         let ty = operands.first().map_or(KtirType::INDEX, |v| self.value_type(*v).clone());
         self.add_single_result_op(kind, operands, ty, vec![], op_name_tail(kind))
     }
@@ -298,7 +311,8 @@ impl KtirBuilder {
         self.add_op(KtirOpKind::Call, operands, results.to_vec(), attrs, vec![], "call")
     }
 
-    /// `scf.for`: `f` gets the counter and what is carried, and gives what is carried on.
+    /// `scf.for`: `f` gets the counter and the carried values, and returns their values for the
+    /// next iteration.
     pub fn for_loop(
         &mut self,
         (from, to, step): (KtirValue, KtirValue, KtirValue),
@@ -307,6 +321,8 @@ impl KtirBuilder {
     ) -> Vec<KtirValue> {
         let types: Vec<KtirType> = carried.iter().map(|v| self.value_type(*v).clone()).collect();
         let counter = self.value_type(from).clone();
+        // The counter and the carried values are made before the closure runs, because it uses
+        // them.
         let iv = self.add_value("i", counter);
         let inner: Vec<KtirValue> =
             types.iter().map(|t| self.add_value("iter", t.clone())).collect();
@@ -316,7 +332,7 @@ impl KtirBuilder {
         self.add_op(KtirOpKind::For, &operands, types, vec![], vec![block], "for")
     }
 
-    /// `scf.if` that gives nothing.
+    /// `scf.if` without results.
     pub fn if_then(&mut self, condition: KtirValue, f: impl FnOnce(&mut KtirBuilder)) {
         let block = self.build_block(vec![], KtirOpKind::ScfYield, |b| {
             f(b);
@@ -325,7 +341,7 @@ impl KtirBuilder {
         self.add_op(KtirOpKind::If, &[condition], vec![], vec![], vec![block], "");
     }
 
-    /// `scf.if` with both branches, which give values of the same types.
+    /// `scf.if` with two branches that yield values of the same types.
     pub fn if_else(
         &mut self,
         condition: KtirValue,
@@ -334,13 +350,14 @@ impl KtirBuilder {
     ) -> Vec<KtirValue> {
         let a = self.build_block(vec![], KtirOpKind::ScfYield, then);
         let b = self.build_block(vec![], KtirOpKind::ScfYield, otherwise);
+        // The first branch decides the types; the verifier compares those of the second.
         let given = a.ops.last().map_or(&[][..], |end| end.operands());
         let types = given.iter().map(|v| self.value_type(*v).clone()).collect();
         self.add_op(KtirOpKind::If, &[condition], types, vec![], vec![a, b], "if")
     }
 }
 
-/// What a name may hold.
+/// Replaces the characters that a name may not contain.
 fn sanitize_name(name: &str) -> String {
     let ok = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let out: String = name.chars().map(|c| if ok(c) { c } else { '_' }).collect();
@@ -352,6 +369,7 @@ fn op_name_tail(kind: KtirOpKind) -> &'static str {
 }
 
 fn float_literal(value: f64, elem: KtirElem) -> KtirLiteral {
+    // Infinities and NaNs can only be written as bits, and those depend on the element type.
     KtirLiteral::from_finite_float(value)
         .unwrap_or_else(|| KtirLiteral::Bits(crate::number::encode_bits(value, elem)))
 }

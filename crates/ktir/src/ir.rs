@@ -1,8 +1,8 @@
 //! The intermediate representation: modules, functions, operations.
 //!
-//! Every value of a function has an index in its table of values, with a name and a type. Operations
-//! nest in blocks, one per region. Spans are where an operation was read from and never matter for
-//! equality.
+//! Every value of a function has an index in its table of values, with a name and a type.
+//! Operations nest in blocks, one per region. A span is the place that an operation was read from;
+//! spans never matter for equality.
 
 use crate::affine::{KtirAffineMap, KtirAffineSet};
 use crate::op::KtirOpKind;
@@ -14,13 +14,13 @@ use std::ops::Range;
 pub struct KtirModule {
     /// Its name, if it has one.
     pub name: Option<String>,
-    /// Names for sets and maps, used when it is written.
+    /// Names for sets and maps, which the printer uses.
     pub aliases: Vec<(String, KtirAlias)>,
     /// Its functions.
     pub functions: Vec<KtirFunction>,
 }
 
-/// What an alias stands for.
+/// The set or map that an alias names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum KtirAlias {
     /// A set.
@@ -30,7 +30,7 @@ pub enum KtirAlias {
 }
 
 impl KtirModule {
-    /// A module of functions, with a name for every set and map that is used more than once.
+    /// Makes a module of functions, with a name for every set and map that is used more than once.
     pub fn new(functions: Vec<KtirFunction>) -> KtirModule {
         let mut module = KtirModule { name: None, aliases: Vec::new(), functions };
         module.name_repeated();
@@ -43,6 +43,8 @@ impl KtirModule {
     }
 
     fn name_repeated(&mut self) {
+        // A list in the order of first use, not a hash table: the numbers in the names must not
+        // depend on hashing, because emitted texts are compared byte by byte.
         let mut seen: Vec<(KtirAlias, usize)> = Vec::new();
         let mut note = |alias: KtirAlias| match seen.iter_mut().find(|(a, _)| *a == alias) {
             Some((_, n)) => *n += 1,
@@ -63,6 +65,7 @@ impl KtirModule {
             });
         }
         let (mut sets, mut maps) = (0, 0);
+        // A set that is used once is read more easily where it is used.
         for (alias, _) in seen.into_iter().filter(|(_, n)| *n > 1) {
             let (stem, n) = match &alias {
                 KtirAlias::Set(_) => ("set", &mut sets),
@@ -84,7 +87,7 @@ impl KtirValue {
     }
 }
 
-/// What is known of a value.
+/// The name and the type of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KtirValueDef {
     /// Its name, without `%`. Results of one operation may share one: `g#0`, `g#1`.
@@ -110,7 +113,7 @@ impl KtirFunction {
         &self.name
     }
 
-    /// How many cores run it, by dimension of the grid; empty where nothing is said, and one core then.
+    /// The sizes of its grid of cores; empty where the text gives none, and then one core runs it.
     pub fn grid(&self) -> &[i64] {
         &self.grid
     }
@@ -147,17 +150,22 @@ impl KtirFunction {
 
     /// Numbers values in the order of the text, whatever order they were made in.
     pub(crate) fn renumber_canonically(mut self) -> KtirFunction {
+        // The builder makes values in the order of its calls and the reader in the order of the
+        // text. Equality compares the tables of values, so both have to number them alike.
         let mut order: Vec<KtirValue> = Vec::with_capacity(self.values.len());
         self.body.collect_definitions(&mut order);
         let mut to = vec![None; self.values.len()];
         let mut values = Vec::with_capacity(order.len());
         for old in order {
+            // A value that is defined twice keeps its first number here, and the verifier reports
+            // the second definition.
             if to[old.index()].is_none() {
                 to[old.index()] = Some(KtirValue(u32::try_from(values.len()).unwrap_or(u32::MAX)));
                 values.push(self.values[old.index()].clone());
             }
         }
-        // A use without a definition keeps a place, for the verifier to complain about.
+        // A use without a definition keeps an entry in the table, so that the verifier can report
+        // it.
         let mut stray = |v: &mut KtirValue| {
             let slot = &mut to[v.index()];
             *v = *slot.get_or_insert_with(|| {
@@ -171,12 +179,12 @@ impl KtirFunction {
     }
 }
 
-/// Operations in order, with the arguments that they get.
+/// Operations in order, with the arguments of the block.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KtirBlock {
-    /// What it is given.
+    /// Its arguments.
     pub args: Vec<KtirValue>,
-    /// What it does.
+    /// Its operations.
     pub ops: Vec<KtirOp>,
 }
 
@@ -192,6 +200,8 @@ impl KtirBlock {
     fn collect_definitions(&self, out: &mut Vec<KtirValue>) {
         out.extend(&self.args);
         for op in &self.ops {
+            // Regions before results: the reader meets the region's values first and can name the
+            // results only when the whole operation has been read.
             op.regions.iter().for_each(|r| r.collect_definitions(out));
             out.extend(&op.results);
         }
@@ -206,11 +216,13 @@ impl KtirBlock {
     }
 }
 
-/// Where something was read from; all places are equal.
+/// The place that something was read from. All spans compare as equal.
 #[derive(Debug, Clone, Default)]
 pub struct KtirSourceSpan(pub Range<usize>);
 
 impl PartialEq for KtirSourceSpan {
+    // A module that was built has no spans, and one that was printed and read again has others. The
+    // round-trip law compares meaning, so a place never makes two modules differ.
     fn eq(&self, _: &KtirSourceSpan) -> bool {
         true
     }
@@ -230,17 +242,17 @@ pub struct KtirOp {
 }
 
 impl KtirOp {
-    /// Which one.
+    /// Which operation it is.
     pub fn kind(&self) -> KtirOpKind {
         self.kind
     }
 
-    /// What it takes.
+    /// Its operands.
     pub fn operands(&self) -> &[KtirValue] {
         &self.operands
     }
 
-    /// What it gives.
+    /// Its results.
     pub fn results(&self) -> &[KtirValue] {
         &self.results
     }
@@ -293,10 +305,13 @@ impl KtirOp {
     }
 }
 
-/// A size or stride that is an operand; it follows the others in their order.
+/// Marks a size or stride that is an operand; such operands follow the others in the order of the
+/// list.
+// The value of MLIR's `ShapedType::kDynamic`. No size or stride can be this number, so that a list
+// of numbers needs no second list that says which of them are operands.
 pub const DYNAMIC_SIZE: i64 = i64::MIN;
 
-/// Something about an operation that is no value.
+/// A property of an operation that is not a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KtirAttr {
     /// A number.
@@ -339,11 +354,13 @@ pub enum KtirLiteral {
 impl KtirLiteral {
     /// A finite float; one that is not has bits only in its own type.
     pub fn from_finite_float(value: f64) -> Option<KtirLiteral> {
+        // MLIR has no decimal text for infinities and NaNs, so a literal of that kind could not be
+        // printed.
         value.is_finite().then(|| KtirLiteral::Float(value.to_bits()))
     }
 }
 
-/// Where a view lies.
+/// The memory that a view describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KtirMemorySpace {
     /// Device memory: `global`, or `HBM`.

@@ -1,8 +1,8 @@
 //! KTIR: the tile IR that the device runs.
 //!
-//! A [`KtirModule`] holds functions; a function is a kernel that every core of its grid runs whole. It
-//! describes memory by views, picks tiles of them, loads, computes on tiles and stores; cores tell
-//! each other partial results. The text is MLIR's:
+//! A [`KtirModule`] holds functions; a function is a kernel that every core of its grid runs whole.
+//! It describes memory by views, picks tiles of them, loads, computes on tiles and stores; cores
+//! exchange partial results. The text is MLIR's:
 //!
 //! ```
 //! let text = "module {
@@ -24,8 +24,9 @@
 //! }";
 //! let module = zellige_ktir::text::parse(text)?;
 //! let kernel = module.function("double").unwrap();
-//! assert_eq!((kernel.cores(), kernel.body().ops.len()), (2, 8));
-//! assert_eq!(zellige_ktir::text::parse(&zellige_ktir::text::print(&module))?, module);
+//! assert_eq!((kernel.core_count(), kernel.body().ops.len()), (2, 8));
+//! let printed = zellige_ktir::text::print_module(&module);
+//! assert_eq!(zellige_ktir::text::parse(&printed)?, module);
 //! let error = zellige_ktir::text::parse(&text.replace("addf", "adf")).unwrap_err();
 //! assert_eq!(error.help.as_deref(), Some("did you mean `arith.addf`?"));
 //! # Ok::<(), zellige_notation::Diagnostic>(())
@@ -36,13 +37,14 @@
 //! | [`affine`] | expressions, maps, sets |
 //! | `ir`, `op`, `types` | modules, functions, operations, types; the table of operations |
 //! | `build` | [`KtirBuilder`]: functions in code |
-//! | [`text`] | reading and writing |
-//! | [`verify_module()`] | the rules |
-//! | `pointers` | which elements a kernel finds behind its arguments |
-//! | `run` | [`KtirRun`]: kernels on simulated cores, what they cost |
+//! | [`text`] | parsing and printing |
+//! | [`verify_module()`] | the rules of a module |
+//! | `pointers` | the element types that a kernel reads through its arguments |
+//! | `run` | [`KtirRun`]: kernels on simulated cores, and their cost |
 //!
 //! # What it may not do
-//! Know of graphs: a compiler that emits kernels comes later and uses the [`KtirBuilder`].
+//! Depend on graphs. A compiler that emits kernels depends on this crate and uses the
+//! [`KtirBuilder`].
 
 #![forbid(unsafe_code)]
 

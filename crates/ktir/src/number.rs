@@ -4,9 +4,11 @@ use crate::ir::KtirLiteral;
 use crate::types::KtirElem;
 use zellige_float::{Bf16, Dl16, Element, F8E4M3Fn, F8E5M2, F16};
 
-/// The bits of a number in an element type, rounded once.
+/// Converts a number to the bits of an element type, rounding once.
 pub(crate) fn encode_bits(value: f64, elem: KtirElem) -> u64 {
     match elem {
+        // Every literal and every float32 is exact in float64, so the conversion to the element is
+        // the only rounding. Going through float32 first would round some literals twice.
         KtirElem::F16 => u64::from(F16::cast_from(value).0),
         KtirElem::BF16 => u64::from(Bf16::cast_from(value).0),
         KtirElem::DF16 => u64::from(Dl16::cast_from(value).0),
@@ -18,7 +20,7 @@ pub(crate) fn encode_bits(value: f64, elem: KtirElem) -> u64 {
     }
 }
 
-/// The float of some bits, exactly.
+/// Converts the bits of an element to float32, exactly.
 #[allow(clippy::cast_possible_truncation, reason = "the low bits are the element")]
 pub(crate) fn decode_bits(bits: u64, elem: KtirElem) -> f32 {
     match elem {
@@ -31,11 +33,13 @@ pub(crate) fn decode_bits(bits: u64, elem: KtirElem) -> f32 {
     }
 }
 
-/// A literal of a float type.
+/// The value of a literal in a float type.
 pub(crate) fn literal_to_float(literal: KtirLiteral, elem: KtirElem) -> f32 {
     match literal {
         KtirLiteral::Int(n) => decode_bits(encode_bits(n as f64, elem), elem),
         KtirLiteral::Float(bits) => decode_bits(encode_bits(f64::from_bits(bits), elem), elem),
+        // MLIR's hexadecimal float literals are the bits of the element itself, which is the only
+        // way to write an infinity or a NaN with its payload.
         KtirLiteral::Bits(bits) => decode_bits(bits, elem),
     }
 }

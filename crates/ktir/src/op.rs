@@ -1,4 +1,4 @@
-//! The table of operations: names, how they are written, what they cost.
+//! The table of operations: their names, textual forms and costs.
 
 /// How an operation is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) enum KtirOpForm {
 /// What one element of the result costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KtirCostClass {
-    /// Nothing: names and moves that no unit does.
+    /// Free: names and rearrangements that use no arithmetic unit.
     Free,
     /// A float operation.
     Float,
@@ -32,7 +32,7 @@ pub(crate) enum KtirCostClass {
     Int,
     /// exp, log and the like.
     Transcendental,
-    /// Charged where it is done.
+    /// Charged by the code that runs it.
     Own,
 }
 
@@ -70,6 +70,7 @@ ops! {
     AddF "arith.addf" Same(2), Float;
     SubF "arith.subf" Same(2), Float;
     MulF "arith.mulf" Same(2), Float;
+    // As much as an addition: upstream's latency model charges n/64 cycles for every float operation.
     DivF "arith.divf" Same(2), Float;
     RemF "arith.remf" Same(2), Float;
     NegF "arith.negf" Same(1), Float;
@@ -99,6 +100,8 @@ ops! {
     MaxUI "arith.maxui" Same(2), Int;
     MinUI "arith.minui" Same(2), Int;
     CmpI "arith.cmpi" Compare, Int;
+    // A choice between scalars steers the kernel and is settled before it runs on the unit, so it
+    // is counted like integer arithmetic: only on tiles.
     ArithSelect "arith.select" Select, Int;
     ExtF "arith.extf" Cast, Float;
     TruncF "arith.truncf" Cast, Float;
@@ -111,8 +114,11 @@ ops! {
     ExtSI "arith.extsi" Cast, Int;
     ExtUI "arith.extui" Cast, Int;
     TruncI "arith.trunci" Cast, Int;
+    // Free because no bit changes: the same register is read as another type.
     Bitcast "arith.bitcast" Cast, Free;
 
+    // Transcendental operations take four times as long per element in upstream's latency model:
+    // 4n/64 cycles.
     Exp "math.exp" Same(1), Transcendental;
     Exp2 "math.exp2" Same(1), Transcendental;
     ExpM1 "math.expm1" Same(1), Transcendental;
@@ -153,11 +159,16 @@ ops! {
     LinalgTanh "linalg.tanh" Structured(1), Transcendental;
     LinalgAbs "linalg.abs" Structured(1), Float;
     LinalgNegF "linalg.negf" Structured(1), Float;
+    // Products are charged by their multiply-adds where they run, not by the elements of their
+    // results.
     Matmul "linalg.matmul" Structured(2), Own;
     MatmulTransposeB "linalg.matmul_transpose_b" Structured(2), Own;
     BatchMatmul "linalg.batch_matmul" Structured(2), Own;
     Matvec "linalg.matvec" Structured(2), Own;
+    // Filling, broadcasting and transposing are charged for the scratchpad's port only, because no
+    // arithmetic unit takes part in them.
     Fill "linalg.fill" Structured(1), Free;
+    // A body is charged operation by operation; a class for the whole of it would count them twice.
     Generic "linalg.generic" Own, Own;
     Reduce "linalg.reduce" Own, Own;
     Broadcast "linalg.broadcast" Own, Free;
@@ -191,6 +202,8 @@ ops! {
 
     AffineApply "affine.apply" Own, Free;
     Call "func.call" Own, Free;
+    // MLIR prints `func.return` without its dialect inside a function, and so do the texts of
+    // upstream.
     Return "return" Yield, Free;
 
     MemRefLoad "memref.load" Own, Own;
@@ -204,6 +217,8 @@ ops! {
     IndirectTile "ktdp.construct_indirect_access_tile" Own, Free;
     Load "ktdp.load" Own, Own;
     Store "ktdp.store" Own, Own;
+    // Producing is free and receiving is charged: a partial that no core receives never travels
+    // over the ring.
     Produce "ktdp.inter_tile_produce" Own, Free;
     Consume "ktdp.inter_tile_consume" Own, Own;
     InterReduce "ktdp.inter_tile_reduce" Own, Own;
@@ -219,6 +234,8 @@ impl KtirOpKind {
     /// The operation of a name; `func.return` and `call` are understood too.
     pub fn from_name(name: &str) -> Option<KtirOpKind> {
         let name = match name {
+            // Both spellings occur in hand-written texts; one operation has to have one name in the
+            // table.
             "func.return" => "return",
             "call" => "func.call",
             other => other,
@@ -233,11 +250,13 @@ impl KtirOpKind {
         }
         let tail = |s: &str| s.rsplit_once('.').map_or(s.to_owned(), |(_, t)| t.to_owned());
         let own = tail(word);
-        // The right name in another dialect is one mistake.
+        // The right name in a wrong dialect counts as one mistake.
         let distance = |k: &KtirOpKind| {
             edit_distance(word, k.name()).min(1 + edit_distance(&own, &tail(k.name())))
         };
         let best = KtirOpKind::ALL.iter().copied().min_by_key(distance)?;
+        // Two slips, or one in five letters of a long name. Further away the suggestion would be a
+        // guess that sends the reader to an unrelated operation.
         (distance(&best) <= 2.max(word.len() / 5)).then_some(best)
     }
 
@@ -268,13 +287,17 @@ impl KtirOpKind {
     }
 }
 
-/// Names that are compared with others for a suggestion, in bytes at most: the time grows with the
+/// The longest name, in bytes, for which a suggestion is looked for: the time grows with the
 /// product of two lengths.
+// The longest name of the table, `ktdp.construct_distributed_memory_view`, has 38 bytes, so a word
+// beyond this cannot be a misspelling of any of them.
 pub(crate) const LONGEST_NAME: usize = 100;
 
 /// Insertions, deletions and replacements between two words.
 pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
+    // One row of the Levenshtein table is enough, because each entry depends on its left, upper and
+    // upper-left neighbours only.
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.chars().enumerate() {
         let mut diagonal = row[0];

@@ -1,20 +1,22 @@
-//! Which elements a kernel finds behind its arguments.
+//! Finds the element types of the memory that the arguments of a kernel point to.
 //!
-//! An argument that is a pointer is an index without a type; what lies there is said where a view of it is
-//! constructed, perhaps at an offset, in a loop or in a function that is called. The flow of pointers is
-//! followed from above: a value depends on every argument that any of its operands depends on. A view that
-//! could belong to several arrays is said of none of them.
+//! A pointer argument is an index without an element type. The element type is given where a view
+//! is constructed from the pointer, perhaps at an offset, in a loop or in a called function. The
+//! analysis over-approximates the flow of pointers: a value depends on every argument that any of
+//! its operands depends on. A view that could belong to several arrays is attributed to none of
+//! them.
 
 use crate::ir::{KtirBlock, KtirFunction, KtirModule, KtirOp, KtirValue};
 use crate::op::KtirOpKind;
 use crate::types::{KtirElem, KtirType};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Arguments that one value may depend on before nothing is said of it: this bounds what a module of
-/// many arguments and many sums of them costs.
+/// The largest number of arguments that one value may depend on before the analysis gives up on it.
+/// This bounds the cost of a module with many arguments and many sums of them.
 const MAX_ORIGINS: usize = 8;
 
-/// Different views of one function before nothing is said of it, for the same reason.
+/// The largest number of different views of one function before the analysis gives up on it, for
+/// the same reason.
 const MAX_VIEWS: usize = 4096;
 
 /// The arguments, by their numbers, that a value depends on; none where they are too many.
@@ -24,8 +26,8 @@ type PointerOrigins = Option<BTreeSet<usize>>;
 type PointerViews = BTreeSet<(Vec<usize>, KtirElem)>;
 
 impl KtirModule {
-    /// The elements that views of each array have in a kernel, for the arguments that are given as arrays.
-    /// An array is left out where no view belongs to it for certain.
+    /// The element types of the views of each array in a kernel, for the arguments that are passed
+    /// as arrays. An array is left out where no view certainly belongs to it.
     pub fn view_elements(&self, kernel: &str, arrays: &[&str]) -> BTreeMap<String, Vec<KtirElem>> {
         let mut found: BTreeMap<String, Vec<KtirElem>> = BTreeMap::new();
         let Some(f) = self.function(kernel) else { return found };
@@ -37,6 +39,8 @@ impl KtirModule {
         for (origins, elem) in views {
             let owners: Vec<&str> =
                 origins.iter().filter_map(name).filter(|n| arrays.contains(n)).collect();
+            // Only a view with exactly one owner is certain. Reporting the elements of an ambiguous
+            // view would refuse arrays that the kernel reads correctly.
             if let [owner] = owners[..] {
                 let list = found.entry(owner.to_string()).or_default();
                 if !list.contains(&elem) {
@@ -48,7 +52,8 @@ impl KtirModule {
     }
 }
 
-/// The views of functions that were looked at: none where they are too many, or while it is looked at.
+/// The views of the functions that were analyzed; `None` for a function with too many, and while a
+/// function is being analyzed.
 struct ViewSummaries<'m> {
     module: &'m KtirModule,
     known: HashMap<&'m str, Option<PointerViews>>,
@@ -59,6 +64,8 @@ impl<'m> ViewSummaries<'m> {
         if let Some(known) = self.known.get(f.name()) {
             return known.clone();
         }
+        // An entry before the body is looked at ends the recursion of functions that call
+        // themselves; this runs on modules that the verifier has not seen yet.
         self.known.insert(f.name(), None);
         let origins = find_value_origins(f);
         let (mut views, mut calls) = (PointerViews::new(), Vec::new());
@@ -73,6 +80,8 @@ impl<'m> ViewSummaries<'m> {
             KtirOpKind::Call => calls.push(op),
             _ => {}
         });
+        // Calls come after the function's own views, because the closure above borrows the table
+        // that following a call has to change.
         for op in calls {
             let callee = op.word_attr("callee").and_then(|name| self.module.function(name));
             for (parameters, elem) in callee.and_then(|callee| self.summarize_views(callee))? {
@@ -89,7 +98,7 @@ impl<'m> ViewSummaries<'m> {
     }
 }
 
-/// What the operands of a call for these parameters depend on.
+/// The arguments that the operands of a call for these parameters depend on.
 fn call_argument_origins(
     op: &KtirOp,
     parameters: &[usize],
@@ -100,24 +109,30 @@ fn call_argument_origins(
         let operand = op.operands().get(*p)?;
         all.extend(origins[operand.index()].as_ref()?.iter().copied());
     }
+    // Too many origins mean that the view could belong to any of them, which is as good as knowing
+    // nothing.
     (all.len() <= MAX_ORIGINS).then(|| all.into_iter().collect())
 }
 
-/// What every value of a function depends on.
+/// The arguments that every value of a function depends on.
 fn find_value_origins(f: &KtirFunction) -> Vec<PointerOrigins> {
     let mut origins: Vec<PointerOrigins> = vec![Some(BTreeSet::new()); f.values.len()];
     for (i, v) in f.args().iter().enumerate() {
         origins[v.index()] = Some(BTreeSet::from([i]));
     }
-    // Loops carry pointers around; every pass takes them one loop further, and sets only grow.
+    // A pointer may be carried through several loops; every pass follows it through one more, and
+    // the sets only grow, so the iteration ends.
     while propagate_origins(f, f.body(), &mut origins) {}
     origins
 }
 
-/// One pass over a block; whether anything was added.
+/// Makes one pass over a block and returns whether anything was added.
 fn propagate_origins(f: &KtirFunction, block: &KtirBlock, origins: &mut [PointerOrigins]) -> bool {
     let mut grown = false;
     for op in &block.ops {
+        // The arguments of regions count as results of the operation, and what its regions yield as
+        // its operands: that covers the iteration arguments of loops and the results of branches
+        // without a rule for each.
         let inner = op.regions().iter().flat_map(|r| r.args.iter());
         let made: Vec<KtirValue> = op.results().iter().chain(inner).copied().collect();
         let yields = op.regions().iter().filter_map(|r| r.ops.last());
@@ -138,13 +153,15 @@ fn propagate_origins(f: &KtirFunction, block: &KtirBlock, origins: &mut [Pointer
 /// Whether a value may be a pointer or an offset.
 fn may_be_pointer(ty: &KtirType) -> bool {
     match ty {
+        // Integers are followed as well, because a text may compute an address in `i32` or `i64`
+        // and cast it.
         KtirType::Scalar(elem) => !elem.is_float(),
         KtirType::RuntimeArg(_) => true,
         _ => false,
     }
 }
 
-/// Adds what one value depends on to what another one does; whether that grew.
+/// Adds the origins of one value to those of another and returns whether they grew.
 fn merge_origins(origins: &mut [PointerOrigins], from: KtirValue, to: KtirValue) -> bool {
     if from == to || origins[to.index()].is_none() {
         return false;
@@ -157,6 +174,8 @@ fn merge_origins(origins: &mut [PointerOrigins], from: KtirValue, to: KtirValue)
     let before = mine.len();
     mine.extend(more);
     let grown = mine.len() > before;
+    // Unknown is the top of this lattice: once reached it stays, so the passes over loops come to
+    // an end.
     if mine.len() > MAX_ORIGINS {
         origins[to.index()] = None;
     }

@@ -1,32 +1,35 @@
 //! Running kernels on simulated cores.
 //!
-//! Every core runs the whole function with its own coordinates; a core that waits for others stands
-//! still until they have contributed. Cores take turns in the order of their numbers, so a run has
-//! one outcome.
+//! Every core runs the whole function with its own coordinates; a core that needs partial results
+//! of others waits until they have contributed. Cores take turns in the order of their numbers, so
+//! that a run has one outcome.
 //!
 //! # Numbers
-//! Floats of every type are held as float32 and rounded once by each operation. A product of matrices
-//! adds up in float32, in the order of the inner dimension, is rounded once, and is then added to the
-//! output. `linalg.reduce` folds halves onto each other: `x[0..h]` with `x[h..2h]`, an odd last one kept
-//! for the next round, each round rounded; the initial value comes last. `math.rsqrt` rounds the square
-//! root, then its reciprocal. A reduction between cores begins with the partial of the lowest
-//! core and takes the others in order, so all of them hold the same bits.
+//! Floats of every type are held as float32 and rounded once by each operation. A product of
+//! matrices adds up in float32, in the order of the inner dimension, is rounded once, and is then
+//! added to the output. `linalg.reduce` combines halves, `x[0..h]` with `x[h..2h]`, keeps an odd
+//! last element for the next round, and rounds after each round; the initial value is combined
+//! last. `math.rsqrt` rounds the square root, then its reciprocal. A reduction between cores begins
+//! with the partial of the lowest core and takes the others in order, so all of them hold the same
+//! bits.
 //!
 //! # Memory
-//! Arrays lie in one flat memory, from 0x10000 on, each at a multiple of 128 bytes; a pointer is the
-//! index of its first element. The elements of an array are those that the kernel's views of it have:
-//! other ones are refused, and whoever reads files converts. Every tile that is alive is charged to the scratchpad of its core, in
-//! whole sticks of 128 bytes.
+//! Arrays are placed in one flat memory, from 0x10000 on, each at a multiple of 128 bytes; a
+//! pointer is the index of its first element. The element type of an array has to be that of the
+//! kernel's views of it: others are refused, and a caller that reads files converts them. Every
+//! tile that is alive is charged to the scratchpad of its core, in whole sticks of 128 bytes.
 //!
 //! # Limits
-//! A run has a number of steps and of bytes ([`KtirRun::with_max_steps`], [`KtirRun::with_max_bytes`]) and ends with a
-//! fault that names the operation and the core where it would take more.
+//! A run has a budget of steps and of bytes ([`KtirRun::with_max_steps`],
+//! [`KtirRun::with_max_bytes`]) and ends with a fault that names the operation and the core which
+//! would exceed it.
 //!
 //! # Cost
-//! A load or store is charged the sticks it touches; a float operation its elements, one on integers
-//! only where it works on tiles; a reduction what its combiner costs for every element. What a core did
-//! is a [`Work`] of the device, which the hardware turns into cycles. The model `ktir` sends a tile
-//! around the whole ring of the grid; the model `card` around its group.
+//! A load or store is charged for the sticks it touches, a float operation for its elements, an
+//! integer operation only if it works on tiles, and a reduction for its combiner on every element.
+//! The work of a core is a [`CoreWork`](zellige_machine::account::CoreWork) of the device model,
+//! which the hardware preset turns into cycles. The model `ktir` sends a tile around the whole ring
+//! of the grid; the model `card` around its group.
 
 mod access;
 mod body;
@@ -78,10 +81,10 @@ pub enum KtirScalar {
     Float(f64),
 }
 
-/// A run in preparation.
+/// A run that is being prepared.
 ///
 /// ```
-/// use zellige_ktir::{Array, Elem, Run, text};
+/// use zellige_ktir::{KtirArray, KtirElem, KtirRun, text};
 /// let module = text::parse("func.func @f(%x: index) {
 ///   %c = arith.constant 1 : index
 ///   %v = ktdp.construct_memory_view %x, sizes: [2], strides: [1] : memref<2xf32>
@@ -90,8 +93,8 @@ pub enum KtirScalar {
 ///   memref.store %b, %v[%c] : memref<2xf32>
 /// }").unwrap();
 /// let bytes = [1.0_f32, 2.0].iter().flat_map(|x| x.to_le_bytes()).collect();
-/// let x = Array { elem: Elem::F32, shape: vec![2], bytes };
-/// let outcome = Run::new(&module, "f").array("x", x).execute().unwrap();
+/// let x = KtirArray { elem: KtirElem::F32, shape: vec![2], bytes };
+/// let outcome = KtirRun::new(&module, "f").with_array("x", x).execute_kernel().unwrap();
 /// assert_eq!(outcome.arrays["x"].bytes[4..], 4.0_f32.to_le_bytes());
 /// ```
 #[derive(Debug)]
@@ -108,7 +111,7 @@ pub struct KtirRun<'m> {
 }
 
 impl<'m> KtirRun<'m> {
-    /// A run of a kernel on the hardware `ktir`.
+    /// Prepares a run of a kernel on the hardware preset `ktir`.
     pub fn new(module: &'m KtirModule, kernel: &str) -> KtirRun<'m> {
         KtirRun {
             module,
@@ -123,45 +126,45 @@ impl<'m> KtirRun<'m> {
         }
     }
 
-    /// With an array for an argument.
+    /// Passes an array for an argument.
     pub fn with_array(mut self, name: &str, array: KtirArray) -> KtirRun<'m> {
         self.arrays.insert(name.into(), array);
         self
     }
 
-    /// With a number for an argument.
+    /// Passes a number for an argument.
     pub fn with_scalar(mut self, name: &str, scalar: KtirScalar) -> KtirRun<'m> {
         self.scalars.insert(name.into(), scalar);
         self
     }
 
-    /// On other hardware.
+    /// Chooses other hardware.
     pub fn with_hardware(mut self, hardware: Hardware) -> KtirRun<'m> {
         self.hardware = hardware;
         self
     }
 
-    /// With the first so many bytes of memory usable, for kernels that know their addresses.
+    /// Makes the first `bytes` bytes of memory usable, for kernels that use fixed addresses.
     pub fn with_memory_bytes(mut self, bytes: usize) -> KtirRun<'m> {
         self.spare = bytes;
         self
     }
 
-    /// With at most so many steps on all cores together ([`DEFAULT_STEPS`] otherwise). A step is an
-    /// operation, those of loops counted each time, or 64 elements that it works on.
+    /// Allows at most this many steps on all cores together ([`DEFAULT_STEPS`] by default). A step
+    /// is one executed operation, or 64 elements that an operation works on.
     pub fn with_max_steps(mut self, steps: u64) -> KtirRun<'m> {
         self.max_steps = steps;
         self
     }
 
-    /// With at most so many bytes for arrays, tiles and everything else that grows with the kernel
-    /// ([`DEFAULT_BYTES`] otherwise).
+    /// Allows at most this many bytes for arrays, tiles and everything else that grows with the
+    /// kernel ([`DEFAULT_BYTES`] by default).
     pub fn with_max_bytes(mut self, bytes: u64) -> KtirRun<'m> {
         self.max_bytes = bytes;
         self
     }
 
-    /// With up to so many events of a trace.
+    /// Records up to this many events of a trace.
     pub fn with_trace_events(mut self, events: usize) -> KtirRun<'m> {
         self.traced = events;
         self
@@ -170,8 +173,10 @@ impl<'m> KtirRun<'m> {
     /// Runs it.
     ///
     /// # Errors
-    /// What went wrong, on which core, in which operation.
+    /// What failed, on which core, in which operation.
     pub fn execute_kernel(self) -> Result<KtirRunOutcome, KtirRunError> {
+        // A module that was built function by function has not been verified as a whole, and the
+        // interpreter relies on every rule.
         crate::verify::verify_module(self.module)
             .map_err(|d| KtirRunError::before_start(KtirFault::Invalid(d.message)))?;
         let Some(f) = self.module.function(&self.kernel) else {
@@ -181,11 +186,14 @@ impl<'m> KtirRun<'m> {
                 known,
             }));
         };
+        // One budget for all cores: a limit per core would grow with the grid.
         let meter = KtirRunBudget::new(self.max_steps, self.max_bytes);
         let (mut memory, args) =
             self.bind_arguments(f, &meter).map_err(KtirRunError::before_start)?;
         let count = f.core_count();
         let capacity = self.hardware.figure_count(Key::LxSize);
+        // Scratchpads are sized by the hardware preset and filled on first use, because 4096 of
+        // them at 2 MiB would be 8 GiB.
         memory.add_scratchpads(count, usize::try_from(capacity).unwrap_or(usize::MAX));
         let program = KtirRunProgram::new(self.module);
         let mut cores: Vec<KtirCore<'_>> = Vec::with_capacity(count);
@@ -198,6 +206,8 @@ impl<'m> KtirRun<'m> {
                 span: 0..0,
             })?);
         }
+        // Cores run in the order of their numbers, each until it has to wait. The order is part of
+        // the semantics: it makes races and sums between cores the same in every run.
         let mut exchange = PartialExchange::default();
         loop {
             let mut moved = false;
@@ -207,6 +217,8 @@ impl<'m> KtirRun<'m> {
             if cores.iter().all(KtirCore::is_done) {
                 break;
             }
+            // A whole round in which no core advanced cannot be followed by a better one, because
+            // only a core can give another what it waits for.
             if !moved {
                 return Err(exchange::report_deadlock(&cores));
             }
@@ -215,12 +227,14 @@ impl<'m> KtirRun<'m> {
         Ok(report::build_outcome(f, &self.hardware, cores, arrays, self.traced))
     }
 
-    /// Whether every array has the elements that the kernel reads there: bits of another format would give
-    /// wrong numbers without a word.
+    /// Checks that every array has the element type that the kernel reads there: bits of another
+    /// format would silently give wrong numbers.
     fn check_array_elements(&self, f: &KtirFunction) -> Result<(), KtirFault> {
         let arrays: Vec<&str> = self.arrays.keys().map(String::as_str).collect();
         for (name, elems) in self.module.view_elements(&f.name, &arrays) {
             let given = self.arrays[&name].elem;
+            // One matching view suffices: a kernel may read one array as two types on purpose.
+            // `index` and `i64` have one format in memory.
             if !elems.iter().any(|e| e.format() == given.format()) {
                 let known: Vec<&str> = elems.iter().map(|e| e.name()).collect();
                 let reason = format!(
@@ -233,7 +247,7 @@ impl<'m> KtirRun<'m> {
         Ok(())
     }
 
-    /// Arguments as values; arrays go to memory.
+    /// Turns arguments into values and places arrays in memory.
     fn bind_arguments(
         &self,
         f: &KtirFunction,
@@ -241,11 +255,16 @@ impl<'m> KtirRun<'m> {
     ) -> Result<(KtirMemory, Vec<KtirRunValue>), KtirFault> {
         let names: Vec<&str> = f.args().iter().map(|v| f.value_def(*v).name.as_str()).collect();
         let bad = |name: &str, reason: String| KtirFault::BadArgument { name: name.into(), reason };
+        // A misspelled argument would otherwise be reported as another one that is missing.
         for given in self.arrays.keys().chain(self.scalars.keys()) {
             if !names.contains(&given.as_str()) {
                 return Err(bad(
                     given,
-                    format!("is none of `@{}`, which takes {}", f.name, names.join(", ")),
+                    format!(
+                        "is not an argument of `@{}`, which takes {}",
+                        f.name,
+                        names.join(", ")
+                    ),
                 ));
             }
         }

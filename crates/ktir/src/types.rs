@@ -29,7 +29,7 @@ pub enum KtirElem {
     I32,
     /// 64 bits.
     I64,
-    /// What counts and addresses, 64 bits.
+    /// An integer that counts or addresses, 64 bits.
     Index,
 }
 
@@ -71,6 +71,9 @@ impl KtirElem {
     /// The type of a name; signed spellings and `f8` are understood too.
     pub fn from_name(name: &str) -> Option<KtirElem> {
         let name = match name {
+            // `f8`, `fp16` and the signed spellings stand in texts of the upstream interpreter.
+            // Signedness belongs to operations in MLIR (`divsi`, `divui`), so both spellings mean
+            // the same bits here.
             "f8" => "f8E4M3FN",
             "fp16" => "f16",
             "si8" | "ui8" => "i8",
@@ -82,7 +85,7 @@ impl KtirElem {
         KtirElem::ALL.into_iter().find(|e| e.name() == name)
     }
 
-    /// Its bits in memory.
+    /// Its storage format in memory.
     pub fn format(self) -> Format {
         match self {
             KtirElem::F16 => Format::F16,
@@ -104,9 +107,11 @@ impl KtirElem {
         self.format().byte_size()
     }
 
-    /// Bits of a value: what a bit pattern may have.
+    /// The number of significant bits of a value, which bounds the bit patterns in texts.
     pub fn value_bits(self) -> u32 {
         match self {
+            // A truth value has one bit as a number and takes one byte in memory: casts and
+            // literals go by this, and addresses by `byte_size`.
             KtirElem::I1 => 1,
             KtirElem::F8E4M3 | KtirElem::F8E5M2 | KtirElem::I8 => 8,
             KtirElem::F16 | KtirElem::BF16 | KtirElem::DF16 | KtirElem::I16 => 16,
@@ -134,26 +139,26 @@ pub enum KtirType {
     Scalar(KtirElem),
     /// A tile of elements; of rank 0 too.
     Tensor(Vec<i64>, KtirElem),
-    /// Memory as a shape; `None` is a size that is known when it runs.
+    /// A view of memory with a shape; `None` is a size that is known only at run time.
     MemRef(Vec<Option<i64>>, KtirElem),
     /// Coordinates of elements in a view.
     AccessTile(Vec<i64>),
-    /// What other cores will contribute, and for which groups.
+    /// A handle on the partial results that other cores will contribute, and the set of groups.
     TileFuture(Vec<KtirType>, Option<KtirAffineSet>),
     /// An argument that the runtime binds, by the text between the brackets.
     RuntimeArg(String),
 }
 
 impl KtirType {
-    /// The type that counts.
+    /// The type of counters and addresses.
     pub const INDEX: KtirType = KtirType::Scalar(KtirElem::Index);
 
-    /// A tile.
+    /// The type of a tile.
     pub fn tensor(shape: &[i64], elem: KtirElem) -> KtirType {
         KtirType::Tensor(shape.to_vec(), elem)
     }
 
-    /// Its elements, if it has any.
+    /// Its element type, if it has one.
     pub fn elem(&self) -> Option<KtirElem> {
         match self {
             KtirType::Scalar(e) | KtirType::Tensor(_, e) | KtirType::MemRef(_, e) => Some(*e),
@@ -170,7 +175,7 @@ impl KtirType {
         }
     }
 
-    /// The same shape with other elements: a scalar stays one.
+    /// The same shape with another element type; a scalar stays a scalar.
     pub fn with_elem(&self, elem: KtirElem) -> KtirType {
         match self {
             KtirType::Tensor(shape, _) => KtirType::Tensor(shape.clone(), elem),
@@ -180,11 +185,13 @@ impl KtirType {
     }
 }
 
-/// Dimensions of a shape, at most.
+/// The largest number of dimensions of a shape.
+// NumPy 2 has the same limit (`NPY_MAXDIMS`), so that every array that can be given fits. Without
+// one, a short text could ask for loops over thousands of dimensions of size 1.
 pub(crate) const MAX_RANK: usize = 64;
 
-/// Whether a shape can be counted: the product of its sizes fits in 64 bits, and so does every partial
-/// product, as sizes of 0 are left out of it.
+/// Checks that the number of elements of a shape fits in 64 bits. Sizes of 0 are left out of the
+/// product, so that every partial product fits too.
 pub(crate) fn check_countable(sizes: impl Iterator<Item = i64>, rank: usize) -> Result<(), String> {
     if rank > MAX_RANK {
         return Err(format!("a shape of {rank} dimensions; there are {MAX_RANK} at most"));
@@ -194,6 +201,8 @@ pub(crate) fn check_countable(sizes: impl Iterator<Item = i64>, rank: usize) -> 
         if size < 0 {
             return Err(format!("a size of {size}; sizes are 0 or more"));
         }
+        // A size of 0 must not hide that the rest overflows: strides are products of some of the
+        // sizes, and those have to fit as well.
         count = count.and_then(|n| n.checked_mul(size.max(1)));
     }
     let message = "the number of elements does not fit in 64 bits, sizes of 0 left out";

@@ -1,7 +1,7 @@
 //! The rules of a module: every value has one definition before its uses, and every operation has
 //! the operands, types, shapes and regions that it needs.
 //!
-//! A module that passes here never makes the interpreter meet a shape it does not know.
+//! The interpreter relies on these rules: it does not check shapes again.
 
 mod calls;
 mod flow;
@@ -19,25 +19,29 @@ use zellige_notation::Diagnostic;
 
 pub(crate) type Result<T = ()> = std::result::Result<T, Diagnostic>;
 
-/// Steps that one verification may take: nodes of affine expressions that are evaluated. Rules about
-/// sets look at their points, and a short text can name large sets often.
+/// The number of nodes of affine expressions that one verification may evaluate. Rules about sets
+/// visit their points, and a short text can mention large sets many times.
+// A count and not a time, so that a module is accepted or refused alike on every machine.
 const MAX_VERIFY_STEPS: u64 = 1 << 28;
 
 /// Checks a module.
 ///
 /// # Errors
-/// The first rule that is broken; of a module that was read, with its place.
+/// The first broken rule, with its place in the text if the module was read from one.
 pub fn verify_module(module: &KtirModule) -> Result {
     let functions: KtirFunctionTable<'_> =
         module.functions.iter().map(|f| (f.name.as_str(), f)).collect();
+    // One budget for the whole module: a budget per function could be multiplied by writing many
+    // functions.
     let steps = Cell::new(MAX_VERIFY_STEPS);
     for f in &module.functions {
         KtirChecker::new(Some(&functions), f, &steps).check_function()?;
     }
+    // Last, because following calls relies on callees that exist and take the right arguments.
     calls::refuse_recursion(module, &functions)
 }
 
-/// Checks one function; calls are checked where the module is known.
+/// Checks one function. Its calls are checked later, when the whole module is known.
 pub(crate) fn verify_function(f: &KtirFunction) -> Result {
     KtirChecker::new(None, f, &Cell::new(MAX_VERIFY_STEPS)).check_function()
 }
@@ -48,19 +52,19 @@ type KtirFunctionTable<'m> = HashMap<&'m str, &'m KtirFunction>;
 pub(crate) struct KtirChecker<'m> {
     functions: Option<&'m KtirFunctionTable<'m>>,
     pub(crate) f: &'m KtirFunction,
-    /// The operation that gives a value.
+    /// The operation that defines each value.
     made: HashMap<KtirValue, &'m KtirOp>,
-    /// Steps that are left.
+    /// The remaining steps of the budget.
     steps: &'m Cell<u64>,
 }
 
-/// A broken rule at an operation.
+/// The error for a broken rule at an operation.
 pub(crate) fn broken_rule<T>(op: &KtirOp, message: impl Into<String>) -> Result<T> {
     let message = format!("`{}`: {}", op.kind.name(), message.into());
     Err(Diagnostic::syntax_error(op.span(), message, "here").with_id("Z204"))
 }
 
-/// Refuses where a rule does not hold.
+/// Returns an error unless a rule holds.
 pub(crate) fn ensure_rule(op: &KtirOp, holds: bool, message: impl FnOnce() -> String) -> Result {
     if holds { Ok(()) } else { broken_rule(op, message()) }
 }
@@ -76,7 +80,7 @@ impl<'m> KtirChecker<'m> {
         KtirChecker { functions, f, made, steps }
     }
 
-    /// Takes steps from the budget of the verification.
+    /// Charges steps to the budget of the verification.
     fn spend_steps(&self, op: &KtirOp, steps: u64) -> Result {
         let left = self.steps.get().checked_sub(steps);
         self.steps.set(left.unwrap_or(0));
@@ -88,12 +92,16 @@ impl<'m> KtirChecker<'m> {
     fn check_function(&self) -> Result {
         let f = self.f;
         let mut defined = vec![false; f.values.len()];
+        // The dialect's grid has x, y and z. The number of cores is bounded because each has its
+        // own interpreter state, and because the writer of every element is kept in 16 bits.
         if f.grid.len() > 3 || f.grid.iter().any(|n| *n < 1) || f.core_count() > 4096 {
             let message = format!("`@{}` has grid {:?}", f.name, f.grid);
             let d =
                 Diagnostic::syntax_error(f.span.0.clone(), message, "not a grid").with_id("Z204");
             return Err(d.with_help("a grid has 1 to 3 sizes of 1 or more, 4096 cores at most"));
         }
+        // Sizes are checked for all values before any operation is looked at, so that the rules
+        // below can multiply the sizes of a shape without a check of their own.
         for v in &f.values {
             self.check_type_sizes(v, &v.ty)?;
         }
@@ -110,6 +118,8 @@ impl<'m> KtirChecker<'m> {
             let d = Diagnostic::syntax_error(self.f.span.0.clone(), message, "in this function");
             return Err(d.with_id("Z204").with_help(format!("it ends in `{}`", end.name())));
         };
+        // MLIR requires a terminator in each of these blocks. The interpreter relies on it: a frame
+        // ends only when it meets one, so a block without one would run past its last operation.
         ensure_rule(last, last.kind == end, || format!("a block here ends in `{}`", end.name()))?;
         for (i, op) in block.ops.iter().enumerate() {
             if op.kind.is_terminator() && i + 1 < block.ops.len() {
@@ -121,17 +131,23 @@ impl<'m> KtirChecker<'m> {
                     return broken_rule(op, format!("`%{name}` is not defined here"));
                 }
             }
+            // The operation itself comes before its regions, because the rules about a region's
+            // arguments assume that the number of regions has been checked.
             self.check_op(op)?;
             for region in &op.regions {
                 let end = self.region_terminator(op, region);
                 self.check_block(region, defined, end)?;
             }
+            // Results become visible only here, after the regions: a region must not use the
+            // results of the operation that it belongs to.
             for v in &op.results {
                 self.define_value(*v, defined)?;
             }
             own.extend(&op.results);
         }
-        // What a block defines ends with it.
+        // Values are visible only inside of the block that defines them. SSA values of a region are
+        // not visible outside of it in MLIR. Forgetting them also lets two sibling regions use one
+        // name.
         for v in own {
             defined[v.index()] = false;
         }
@@ -183,6 +199,8 @@ impl<'m> KtirChecker<'m> {
                 KtirOpKind::LinalgYield
             }
             KtirOpKind::Generate | KtirOpKind::Pad => KtirOpKind::TensorYield,
+            // The two regions of `scf.while` end differently, and only their position tells them
+            // apart.
             KtirOpKind::While if std::ptr::eq(region, &raw const op.regions[0]) => {
                 KtirOpKind::Condition
             }
@@ -233,7 +251,7 @@ impl<'m> KtirChecker<'m> {
         Ok(())
     }
 
-    /// What a region yields.
+    /// Checks the types that a region yields.
     pub(crate) fn check_yielded(
         &self,
         op: &KtirOp,

@@ -1,4 +1,5 @@
-//! Refused modules, rendered: what a person sees. `ZELLIGE_BLESS=1 cargo test` writes the file anew.
+//! The rendered diagnostics of refused modules. `ZELLIGE_BLESS=1 cargo test` rewrites the recorded
+//! file.
 
 use std::fmt::Write;
 use zellige_ktir::text;

@@ -1,4 +1,4 @@
-//! Kernels that go wrong while they run: which core, which operation, which element.
+//! Kernels that fail while they run: the error names the core, the operation and the element.
 
 mod common;
 
@@ -147,7 +147,7 @@ fn other_faults_are_told() {
     let bad = |run: KtirRun<'_>| run.execute_kernel().unwrap_err().to_string();
     assert_eq!(
         bad(KtirRun::new(&module, "f").with_scalar("m", KtirScalar::Int(1))),
-        "argument `m` is none of `@f`, which takes x, n"
+        "argument `m` is not an argument of `@f`, which takes x, n"
     );
     let x = || KtirRun::new(&module, "f").with_array("x", halves(&[1], &[0.0]));
     assert_eq!(bad(x()), "argument `n` is missing; it is i32");
@@ -159,6 +159,39 @@ fn other_faults_are_told() {
     short.shape = vec![2];
     assert_eq!(
         bad(KtirRun::new(&module, "f").with_array("x", short)),
-        "argument `x` has 2 bytes, which are no f16 of [2]"
+        "argument `x` has 2 bytes, which are not those of f16 with shape [2]"
     );
+}
+
+/// The type of an access tile has no element type, so only a run sees that the tensor has another one.
+#[test]
+fn a_tile_from_outside_is_accessed_with_its_own_elements() {
+    let text = |operation: &str| {
+        format!(
+            "module {{
+  func.func @access(%t: !ktdp.access_tile<8xindex>) {{
+    {operation}
+    return
+  }}
+  func.func @f(%x: index, %n: index) {{
+    %c0 = arith.constant 0 : index
+    %v = ktdp.construct_memory_view %x, sizes: [8], strides: [1] : memref<8xf16>
+    %t = ktdp.construct_access_tile %v[%c0] : memref<8xf16> -> !ktdp.access_tile<8xindex>
+    func.call @access(%t) : (!ktdp.access_tile<8xindex>) -> ()
+    return
+  }}
+}}"
+        )
+    };
+    let load = "%a = ktdp.load %t : !ktdp.access_tile<8xindex> -> tensor<8xi32>
+    %b = arith.addi %a, %a : tensor<8xi32>";
+    let store = "%s = arith.constant dense<1> : tensor<8xi32>
+    ktdp.store %s, %t : tensor<8xi32>, !ktdp.access_tile<8xindex>";
+    for operation in [load, store] {
+        let fault = run(&text(operation), 0).unwrap_err().fault;
+        let expected = "the view has elements f16, not those of tensor<8xi32>";
+        assert_eq!(fault, KtirFault::Invalid(expected.into()));
+    }
+    let same = "%a = ktdp.load %t : !ktdp.access_tile<8xindex> -> tensor<8xf16>";
+    assert!(run(&text(same), 0).is_ok());
 }

@@ -1,4 +1,4 @@
-//! Texts that ask for more than a machine has: each is refused at once, or ends within its budget.
+//! Texts that require more than a machine has: each is refused at once, or ends within its budget.
 
 mod common;
 
@@ -10,7 +10,7 @@ use zellige_ktir::{KtirFault, KtirRun, KtirRunError, KtirScalar, text};
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// Far above what a refusal takes, also of a debug build on a busy machine.
+/// Far more time than a refusal takes, even in a debug build on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
 fn soon<T>(what: &str, f: impl FnOnce() -> T) -> T {

@@ -1,4 +1,4 @@
-//! Kernels against plain loops, bit by bit, and what they cost.
+//! Compares kernels with plain loops bit by bit, and checks their costs.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may stop")]
 
@@ -58,7 +58,7 @@ fn matmul_takes_634_880_cycles() {
     }
 }
 
-/// Halves folded onto each other, rounded at every level.
+/// Combines halves, rounding at every level.
 fn folded(row: &[f32], f: impl Fn(f32, f32) -> f32) -> f32 {
     let mut x = row.to_vec();
     while x.len() > 1 {

@@ -1,4 +1,5 @@
-//! Laws: modules read back, affine things read back and mean what they say, no text makes a panic.
+//! Laws: modules and affine expressions are read back unchanged, bounds contain their sets, and no
+//! text causes a panic.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may stop")]
 
@@ -13,7 +14,7 @@ use zellige_ktir::{
     KtirSubscript, KtirType, KtirValue,
 };
 
-/// Choices from bytes; without any left, the first one.
+/// Draws choices from bytes; when they are used up, the first choice.
 struct Choices<'a>(std::slice::Iter<'a, u8>);
 
 impl Choices<'_> {
@@ -64,7 +65,7 @@ impl Choices<'_> {
     }
 }
 
-/// A function of whatever the choices say.
+/// Builds a function from the choices.
 fn function(c: &mut Choices<'_>, name: &str) -> zellige_ktir::KtirFunction {
     let grids: [&[i64]; 4] = [&[], &[4], &[2, 3], &[1, 2, 2]];
     let mut b = KtirBuilder::new(name, c.pick(&grids));
@@ -228,7 +229,8 @@ fn steps(
     }
 }
 
-/// Three hundred cases of each law; `PROPTEST_CASES` asks for more, of which costly laws take a share.
+/// Three hundred cases of each law; `PROPTEST_CASES` sets another number, of which costly laws run
+/// a fraction.
 fn config(share: u32) -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|v| v.parse::<u32>().ok());
     let cases = asked.map_or(300, |n| (n / share).max(300));

@@ -1,4 +1,4 @@
-//! Operations one by one, against the arrays they should give.
+//! Compares single operations with the expected arrays.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may stop")]
 

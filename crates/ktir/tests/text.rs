@@ -1,4 +1,4 @@
-//! Texts: what is written is read back, what is wrong is refused with its place.
+//! Texts: a printed module is read back, and a wrong text is refused with its position.
 
 use zellige_ktir::text::{parse, print_module};
 

@@ -1,4 +1,4 @@
-//! Named axes: what a coordinate counts.
+//! Named axes: each entry of a physical coordinate counts along one of them.
 
 use crate::error::{LayoutError, Result};
 use std::cmp::Ordering;
@@ -56,6 +56,9 @@ impl ExecutionScope {
     /// How many of `self` fit in one `outer` on CUDA hardware, where that is fixed.
     pub(crate) fn count_in_scope(self, outer: ExecutionScope) -> Option<i64> {
         match (self, outer) {
+            // CUDA hardware has warps of 32 threads, and the PTX ISA defines
+            // a warpgroup as four contiguous warps (`wgmma`). CTAs and clusters have no
+            // fixed size.
             (ExecutionScope::Thread, ExecutionScope::Warp) => Some(32),
             (ExecutionScope::Warp, ExecutionScope::Warpgroup) => Some(4),
             (ExecutionScope::Thread, ExecutionScope::Warpgroup) => Some(128),
@@ -70,7 +73,7 @@ impl fmt::Display for ExecutionScope {
     }
 }
 
-/// What an axis ranges over.
+/// The kind of an axis: addresses, members of an execution scope, or devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AxisKind {
     /// Addresses, in elements of a memory space.
@@ -106,8 +109,8 @@ pub struct Axis {
     /// registers, and their order is the order of the names.
     name: [u8; MAX_AXIS_NAME + 1],
     kind: AxisKind,
-    /// Whether it was asked for by its second name, and is printed with that; it is the same axis. One byte, because
-    /// every point and iter holds axes.
+    /// Whether it was named by its alias, with which it is then printed; it is the same axis. A byte and
+    /// not a name, because every coordinate and iter holds axes.
     is_alias: bool,
 }
 
@@ -152,8 +155,7 @@ impl Axis {
 
     /// An axis of the user's own.
     ///
-    /// Names are ASCII identifiers of at most [`MAX_AXIS_NAME`] bytes; `S` and `R` are taken by
-    /// the notation.
+    /// Names are ASCII identifiers of at most [`MAX_AXIS_NAME`] bytes; `S` and `R` are keywords of the notation.
     pub fn new(name: &str, kind: AxisKind) -> Result<Axis> {
         let bad = |reason| Err(LayoutError::BadAxisName { name: name.to_string(), reason });
         let mut chars = name.bytes();
@@ -177,7 +179,7 @@ impl Axis {
         Ok(Axis::builtin_axis(name, kind))
     }
 
-    /// Its name, or the second one that it was asked for by.
+    /// Its name, or the alias by which it was named.
     pub fn name(&self) -> &str {
         if self.is_alias
             && let Some((alias, _)) =
@@ -198,7 +200,7 @@ impl Axis {
         self.name == other.name
     }
 
-    /// What it ranges over.
+    /// The kind of the axis.
     pub fn kind(&self) -> AxisKind {
         self.kind
     }
@@ -255,7 +257,7 @@ const fn thread_axis(name: &str, of: ExecutionScope, within: ExecutionScope) -> 
     Axis::builtin_axis(name, AxisKind::Thread { of, within })
 }
 
-/// The axes that every table knows.
+/// The axes that every table contains.
 static BUILTIN_AXES: [Axis; 19] = [
     Axis::M,
     Axis::builtin_axis("P", AxisKind::Memory),
@@ -319,12 +321,12 @@ impl AxisTable {
             return Ok(*axis);
         }
         let known: Vec<_> = self.iter().map(|a| a.name().to_string()).collect();
-        // A name is user input of any length: quote enough to recognise it.
+        // A name is user input of any length, so only enough of it is quoted to recognise it.
         let name = name.chars().take(64).collect();
         Err(LayoutError::UnknownAxis { name, known: known.join(", ") })
     }
 
-    /// Every axis it knows.
+    /// Every axis of the table.
     pub fn iter(&self) -> impl Iterator<Item = Axis> + '_ {
         BUILTIN_AXES.iter().chain(&self.declared).copied()
     }
@@ -343,10 +345,13 @@ pub fn thread_scope_pair(axes: &[Axis]) -> Result<Option<(ExecutionScope, Execut
             links.push((of, within, *axis));
         }
     }
+    // Narrowest scope first, so that a chain is exactly a list in which each link ends where the
+    // next one begins.
     links.sort_by_key(|(of, within, _)| std::cmp::Reverse((*of, *within)));
     for pair in links.windows(2) {
         let ((of, within, a), (next_of, next_within, b)) = (pair[0], pair[1]);
-        // A grid axis counts CTAs, and so does a cluster axis: both say where the CTA is.
+        // A grid axis counts CTAs, and so does a cluster axis: with both, the position of the CTA would be
+        // given twice.
         if next_of > within || of == next_of {
             let reason = format!(
                 "`{a}` ({of} in {within}) and `{b}` ({next_of} in {next_within}) give two answers"

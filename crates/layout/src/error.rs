@@ -1,4 +1,4 @@
-//! What can go wrong, one variant per violated precondition, each with its witness.
+//! The errors of the algebra: one variant per violated precondition, each with its witness.
 
 use crate::axis::Axis;
 use crate::layout::PhysicalCoordinate;
@@ -9,9 +9,9 @@ pub type Result<T, E = LayoutError> = std::result::Result<T, E>;
 
 /// A refused request.
 ///
-/// Every variant names the place that fails (an iter, a dimension, an index, an axis) and its
-/// message says what would have been accepted. [`LayoutError::kind`] is a stable identifier for
-/// programs; [`LayoutError::witness`] is the place as data.
+/// Every variant names what fails (an iter, a dimension, an index, an axis), and its message says what
+/// would have been accepted. [`LayoutError::kind`] is a stable identifier for programs;
+/// [`LayoutError::witness`] gives the same as data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     /// An axis name that no table declares.
@@ -22,7 +22,7 @@ pub enum LayoutError {
         /// The names that would be accepted.
         known: String,
     },
-    /// An axis name that cannot be one.
+    /// A text that is not allowed as the name of an axis.
     #[error("`{name}` cannot name an axis: {reason}")]
     BadAxisName {
         /// The name as written.
@@ -110,7 +110,7 @@ pub enum LayoutError {
          elements) cuts iter {iter} of extent {extent} where it does not divide"
     )]
     NotGroupable {
-        /// The shape asked for.
+        /// The requested shape.
         shape: Vec<i64>,
         /// The dimension whose boundary fails.
         dim: usize,
@@ -193,12 +193,13 @@ pub enum LayoutError {
         /// The axes in the way.
         found: String,
     },
-    /// No layout of the model gives the asked mapping.
+    /// No layout of the model has the requested mapping.
     #[error("not expressible: {reason} (witness: index {index})")]
     NotExpressible {
         /// Why.
         reason: String,
-        /// The first flat index that no layout can serve together with those before it.
+        /// The first flat index for which no layout has the right physical coordinates at it and at all
+        /// indices before it.
         index: i64,
     },
     /// The image of the right layout leaves the domain of the left one.
@@ -206,25 +207,25 @@ pub enum LayoutError {
     OutsideDomain {
         /// A flat index of the right layout.
         index: i64,
-        /// Where it goes.
+        /// The value it maps to.
         value: i64,
         /// The size of the left layout.
         size: i64,
     },
-    /// Two elements in one place where that is not allowed.
+    /// Two elements at one physical coordinate where that is not allowed.
     #[error("elements {a} and {b} share the place {place}")]
     Aliased {
         /// A flat index.
         a: i64,
         /// Another flat index.
         b: i64,
-        /// The place both map to.
+        /// The physical coordinate both map to.
         place: Box<PhysicalCoordinate>,
     },
-    /// A place that holds nothing where every place must hold something.
+    /// A physical coordinate without an element, where every physical coordinate must have one.
     #[error("nothing maps to the place {place}")]
     NotCovered {
-        /// The place left out.
+        /// The physical coordinate without an element.
         place: Box<PhysicalCoordinate>,
     },
     /// A grouping of packed elements that are not neighbours in memory.
@@ -276,10 +277,10 @@ pub enum LayoutError {
         /// Which dimensions, and what would be accepted.
         reason: String,
     },
-    /// A linear layout without the inverse that was asked for.
+    /// A linear layout without the requested inverse.
     #[error("not invertible: {reason}")]
     NotInvertible {
-        /// Inputs that meet, or an output that is not reached.
+        /// Two inputs with one output, or an output without an input.
         reason: String,
     },
     /// A question whose exact answer would need more steps than allowed.
@@ -290,10 +291,10 @@ pub enum LayoutError {
         /// The number of steps allowed.
         limit: u64,
     },
-    /// A question that the methods here answer neither way.
+    /// A question that the algorithms here could not decide.
     #[error("not decided: {reason}")]
     Undecided {
-        /// What could not be told.
+        /// What could not be decided.
         reason: String,
     },
     /// The thread axes of a layout do not form one chain of scopes.
@@ -305,14 +306,14 @@ pub enum LayoutError {
     /// A view that strides cannot express.
     #[error("{call} needs a copy: {reason}")]
     NeedsCopy {
-        /// The view asked for.
+        /// The requested view.
         call: &'static str,
         /// The dimension and the rule that fails.
         reason: String,
     },
 }
 
-/// The place that a refusal points at.
+/// What a refusal points at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LayoutWitness {
     /// A flat index of the layout.
@@ -323,7 +324,7 @@ pub enum LayoutWitness {
     Pair(i64, i64),
     /// A dimension or iter, counted from 0.
     Dim(usize),
-    /// A place on named axes.
+    /// A physical coordinate on named axes.
     Place(PhysicalCoordinate),
     /// A name.
     Name(String),
@@ -370,7 +371,7 @@ impl LayoutError {
         }
     }
 
-    /// The place it points at, where there is one.
+    /// What it points at, if there is something.
     pub fn witness(&self) -> Option<LayoutWitness> {
         Some(match self {
             LayoutError::UnknownAxis { name, .. }

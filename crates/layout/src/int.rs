@@ -1,8 +1,8 @@
-//! Exact integer helpers: products that refuse to wrap, greatest common divisors, congruences.
+//! Exact integer helpers: checked products, greatest common divisors, congruences.
 
 use crate::error::{LayoutError, Result};
 
-/// Narrows a wide intermediate, or says which quantity does not fit.
+/// Narrows a wide intermediate, or returns an error that names the quantity.
 pub fn narrow_to_i64(value: i128, what: &str) -> Result<i64> {
     i64::try_from(value).map_err(|_| LayoutError::overflow_of(what))
 }
@@ -11,6 +11,8 @@ pub fn narrow_to_i64(value: i128, what: &str) -> Result<i64> {
 pub fn checked_product(extents: impl IntoIterator<Item = i64>, what: &str) -> Result<i64> {
     let mut total: Option<i64> = Some(1);
     for extent in extents {
+        // A later 0 must win over an overflow that the extents before it cause, so an overflow is
+        // remembered and not returned at once.
         if extent == 0 {
             return Ok(0);
         }
@@ -64,6 +66,7 @@ pub(crate) fn euclidean_rem(a: i128, m: i128) -> i128 {
 }
 
 pub(crate) fn gcd(a: i128, b: i128) -> i128 {
+    // 128-bit division is a library call; nearly all operands fit in 64 bits.
     if let (Ok(mut a), Ok(mut b)) = (u64::try_from(a), u64::try_from(b)) {
         while b != 0 {
             (a, b) = (b, a % b);
@@ -113,9 +116,13 @@ impl CongruenceClass {
         }
         let step = b.modulus / g;
         // a.residue + a.modulus * k = b.residue (mod b.modulus)
+        // The Chinese remainder theorem for moduli that need not be coprime: a solution exists
+        // exactly when their greatest common divisor divides the difference of the residues, and it
+        // is unique modulo their least common multiple.
         let k = mul_mod(delta / g, modular_inverse((a.modulus / g).rem_euclid(step), step), step);
         let modulus = lcm(a.modulus, b.modulus);
         Some(CongruenceClass {
+            // Saturation keeps a residue that does not fit beyond every index, as for `lcm`.
             residue: a.residue.saturating_add(a.modulus.saturating_mul(k)),
             modulus,
         })
@@ -138,6 +145,7 @@ fn mul_mod(a: i128, b: i128, m: i128) -> i128 {
         return p % m;
     }
     let (mut acc, mut base) = (0i128, a);
+    // Double and add: the sums stay below `2 m`, far inside 128 bits.
     while b > 0 {
         if b & 1 == 1 {
             acc = (acc + base) % m;

@@ -9,19 +9,20 @@ use crate::window::{PaddedExtent, ValidWindow};
 use smallvec::SmallVec;
 use std::fmt;
 
-/// A place: one coordinate per axis that the layout mentions, sorted by axis name.
+/// A physical coordinate, in messages a place: one integer for each axis that the layout mentions, sorted
+/// by axis name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PhysicalCoordinate(SmallVec<[(Axis, i64); 4]>);
 
 impl PhysicalCoordinate {
-    /// A place from its coordinates; the order does not matter.
+    /// A physical coordinate from its coordinates; the order does not matter.
     pub fn new(coordinates: impl IntoIterator<Item = (Axis, i64)>) -> PhysicalCoordinate {
         let mut entries: SmallVec<[(Axis, i64); 4]> = coordinates.into_iter().collect();
         entries.sort_unstable();
         PhysicalCoordinate(entries)
     }
 
-    /// The coordinate on an axis, 0 where it is not mentioned.
+    /// The coordinate on an axis; 0 for an axis that is not mentioned.
     pub fn get(&self, axis: Axis) -> i64 {
         self.0.iter().find(|(a, _)| *a == axis).map_or(0, |(_, v)| *v)
     }
@@ -31,7 +32,7 @@ impl PhysicalCoordinate {
         &self.0
     }
 
-    /// Without the axes at 0: two places are the same when these are.
+    /// Without the axes at 0: two physical coordinates are the same when these are.
     pub fn without_zero_entries(&self) -> PhysicalCoordinate {
         PhysicalCoordinate(self.0.iter().filter(|(_, v)| *v != 0).copied().collect())
     }
@@ -53,7 +54,7 @@ impl fmt::Debug for PhysicalCoordinate {
     }
 }
 
-/// The set of places of one element.
+/// The set of physical coordinates of one element.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CoordinateSet<'a> {
     axes: &'a [Axis],
@@ -61,13 +62,15 @@ pub struct CoordinateSet<'a> {
     count: usize,
 }
 
+// Rows of plain numbers instead of coordinates with axes: evaluating a layout is the inner loop of
+// enumerations, and most callers need one axis only.
 impl CoordinateSet<'_> {
-    /// How many places; at least one.
+    /// How many physical coordinates; at least one.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Never: an element has at least one place.
+    /// Never: an element has at least one physical coordinate.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -77,13 +80,13 @@ impl CoordinateSet<'_> {
         self.axes
     }
 
-    /// The coordinates, one row per place, in the order of [`CoordinateSet::axes`].
+    /// The coordinates, one row per physical coordinate, in the order of [`CoordinateSet::axes`].
     pub fn coordinate_rows(&self) -> impl Iterator<Item = &[i64]> + '_ {
         let width = self.axes.len();
         (0..self.count).map(move |i| &self.values[i * width..(i + 1) * width])
     }
 
-    /// The places, sorted.
+    /// The physical coordinates, sorted.
     pub fn sorted_coordinates(&self) -> Vec<PhysicalCoordinate> {
         let mut points: Vec<_> = self
             .coordinate_rows()
@@ -97,7 +100,7 @@ impl CoordinateSet<'_> {
     }
 }
 
-/// Where every element of a tensor lives.
+/// A layout: the physical coordinates of every element of a tensor.
 ///
 /// The meaning of a layout is the function [`Layout::physical_coordinates`] from a flat index to a set of
 /// coordinates: the window moves the index into the padded domain, the tile layout gives the
@@ -132,6 +135,8 @@ impl Layout {
                     reason: format!("the smallest is {min}"),
                 });
             }
+            // A swizzle flips bits up to bit 61 at most, so that swizzled addresses stay
+            // non-negative 64-bit integers.
             if max >= 1 << 62 {
                 return Err(LayoutError::overflow_of("a swizzled address"));
             }
@@ -152,6 +157,8 @@ impl Layout {
                 found: window.padded_size().into(),
             });
         }
+        // A window without padding is left out, so that equal layouts have one representation and
+        // operators that refuse padding accept it.
         let window = (!window.is_full()).then_some(window);
         Ok(Layout { window, ..self })
     }
@@ -176,21 +183,21 @@ impl Layout {
         Layout { window: None, ..self.clone() }
     }
 
-    /// The axis along which its memory is counted: `m` where it mentions it or no memory axis at all,
-    /// else the first memory axis that it mentions.
+    /// The axis of its memory: `m` if the layout mentions it or mentions no memory axis at all, else the
+    /// first memory axis that it mentions.
     pub fn memory_axis(&self) -> Axis {
         let axes = self.tile.axes();
         let other = || axes.iter().copied().find(Axis::is_memory).unwrap_or(Axis::M);
         if axes.contains(&Axis::M) { Axis::M } else { other() }
     }
 
-    /// The number of logical elements, padding not counted.
+    /// The number of logical elements, without padding.
     pub fn size(&self) -> i64 {
         self.window.as_ref().map_or(self.tile.size(), ValidWindow::size)
     }
 
-    /// The shape that its coordinates have when none is named: the valid extents where there is a
-    /// window, else the extents of the shard.
+    /// The shape that is assumed where none is given: the valid extents where there is a window, else the
+    /// extents of the shard.
     pub fn default_shape(&self) -> Vec<i64> {
         match &self.window {
             Some(w) => w.shape(),
@@ -220,11 +227,12 @@ impl Layout {
         Ok(())
     }
 
-    /// The places of the element with that flat index.
+    /// The physical coordinates of the element with that flat index.
     pub fn physical_coordinates(&self, flat: i64) -> Result<CoordinateSet<'_>> {
         if !(0..self.size()).contains(&flat) {
             return Err(LayoutError::IndexOutOfRange { index: flat, size: self.size() });
         }
+        // The set is returned as a list, so its size has to be bounded before it is built.
         if self.tile.replica_count() > MAX_PLACES {
             let limit = MAX_PLACES.cast_unsigned();
             return Err(LayoutError::TooLarge {
@@ -235,7 +243,7 @@ impl Layout {
         Ok(self.physical_coordinates_unchecked(flat))
     }
 
-    /// The places of an element, for a flat index inside the domain.
+    /// The physical coordinates of an element, for a flat index inside the domain.
     pub(crate) fn physical_coordinates_unchecked(&self, flat: i64) -> CoordinateSet<'_> {
         let inside = self.window.as_ref().map_or(flat, |w| w.padded_index_of(flat));
         let axes = self.tile.axes();
@@ -251,6 +259,8 @@ impl Layout {
         if let Some(sw) = self.swizzle
             && let Some(m) = self.tile.axis_index(Axis::M)
         {
+            // Last, because shard, replica and offset add up to one address, which the swizzle then
+            // permutes.
             for row in places.values.chunks_mut(width) {
                 row[m] = sw.apply_to_address(row[m]);
             }
@@ -258,8 +268,8 @@ impl Layout {
         places
     }
 
-    /// The first of the rows of `width` values gives the others: each replica iter repeats all rows
-    /// so far, a step further.
+    /// Computes all rows of `width` values from the first one: each replica iter repeats all rows so far,
+    /// one step further.
     fn copy_replicas(&self, values: &mut [i64], width: usize) {
         let mut filled = width;
         for (it, slot) in self.tile.replica_iters_with_axis() {
@@ -274,7 +284,7 @@ impl Layout {
         }
     }
 
-    /// The places of the element at a coordinate of an admitted shape.
+    /// The physical coordinates of the element at a coordinate of an admitted shape.
     pub fn apply_to_coordinate(
         &self,
         shape: &[i64],
@@ -284,7 +294,7 @@ impl Layout {
         self.physical_coordinates(flatten_coordinate(shape, coordinate)?)
     }
 
-    /// The union of the places of several elements, sorted.
+    /// The union of the physical coordinates of several elements, sorted.
     pub fn apply_to_coordinate_set(
         &self,
         shape: &[i64],
@@ -304,8 +314,8 @@ impl Layout {
 
     /// The smallest and largest coordinate on an axis, over the padded domain, swizzle applied.
     ///
-    /// Exact also under a swizzle: above its bits the swizzle adds nothing, so only addresses in
-    /// the topmost (lowermost) block of `2^bits` can give the maximum (minimum).
+    /// Exact also under a swizzle: it changes only the low `bits` bits, so only addresses in the topmost
+    /// (lowermost) block of `2^bits` can give the maximum (minimum).
     pub fn axis_bounds(&self, axis: Axis) -> Result<AxisBounds> {
         let plain = self.tile.axis_bounds(axis);
         match self.swizzle {
@@ -329,7 +339,7 @@ impl Layout {
         Ok(if self.tile.size() == 0 { 0 } else { b.max - b.min + 1 })
     }
 
-    /// The places in the range of every axis, from 0 (or the smallest coordinate, where that is
+    /// The physical coordinates in the range of every axis, from 0 (or the smallest coordinate, where that is
     /// negative) to the largest: used by elements and padding together.
     pub fn count_positions(&self) -> Result<i64> {
         if self.tile.size() == 0 {
@@ -345,7 +355,7 @@ impl Layout {
 
     /// Replaces the tile layout, keeping the swizzle and dropping the window.
     ///
-    /// Without a coordinate on `m` every address is 0, which no swizzle moves: then it goes too.
+    /// Without a coordinate on `m` every address is 0, which no swizzle moves, so the swizzle is dropped as well.
     pub(crate) fn with_tile_layout(&self, tile: TileLayout) -> Result<Layout> {
         match self.swizzle {
             Some(sw) if tile.axes().contains(&Axis::M) => Layout::from_swizzled_tile(sw, tile),
@@ -367,7 +377,7 @@ impl Layout {
     }
 }
 
-/// More replicas of one element than this are not listed.
+/// The largest number of replicas of one element that is listed.
 pub const MAX_PLACES: i64 = 1 << 16;
 
 /// The row-major index of a coordinate; refuses coordinates outside the shape.
@@ -397,6 +407,8 @@ pub fn unflatten_index(shape: &[i64], flat: i64) -> Vec<i64> {
     let mut rest = flat;
     let mut coordinate = vec![0; shape.len()];
     for (c, extent) in coordinate.iter_mut().zip(shape).rev() {
+        // An extent of 0 has no coordinates; dividing by 1 instead keeps this total for callers
+        // that index empty shapes.
         let extent = (*extent).max(1);
         *c = rest % extent;
         rest /= extent;

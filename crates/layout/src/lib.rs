@@ -1,9 +1,10 @@
 //! The algebra of tensor layouts.
 //!
-//! Tensors look multidimensional; memory is a line, threads are numbered, devices form a mesh. A
-//! [`Layout`] says where every element lives: it maps a logical index to a **set of coordinates on
-//! named axes**. Everything else in Zellige (notations, moves, the compiler, the drawings) reads
-//! this one type.
+//! Tensors look multidimensional; memory is a line, threads are numbered, devices form a mesh. A [`Layout`]
+//! maps the logical index of every element to a **set of coordinates on named axes**. Everything else in
+//! Zellige (notations, moves, the compiler, the drawings) reads this one type. Each of them is a
+//! [`PhysicalCoordinate`]: one integer for each axis that the layout mentions. Messages and names such as
+//! [`PlaceContent`] call it a *place*.
 //!
 //! # Semantics
 //! An [`Iter`] is `(extent, stride, axis)`. A [`TileLayout`] is a shard `D` (ordered iters), a
@@ -28,17 +29,17 @@
 //! let (lane, warp) = (axes.get("laneid")?, axes.get("warpid")?);
 //! // (8,16) on two of four warps, five warps into the block.
 //! let tile = TileLayout::new(
-//!     vec![Iter::new(8, 4, lane), Iter::new(2, 1, warp), Iter::new(4, 1, lane), Iter::mem(2, 1)],
+//!     vec![Iter::new(8, 4, lane), Iter::new(2, 1, warp), Iter::new(4, 1, lane), Iter::in_memory(2, 1)],
 //!     vec![Iter::new(2, 4, warp)],
 //!     [(warp, 5)],
 //! )?;
 //! let layout = Layout::from(tile);
-//! let places = layout.apply(&[8, 16], &[7, 15])?.points();
+//! let places = layout.apply_to_coordinate(&[8, 16], &[7, 15])?.sorted_coordinates();
 //! assert_eq!(places.len(), 2);
 //! assert_eq!(places[0].get(lane), 31);
 //! assert_eq!((places[0].get(warp), places[1].get(warp)), (6, 10));
 //! assert_eq!(places[0].get(Axis::M), 1);
-//! # Ok::<(), zellige_layout::Error>(())
+//! # Ok::<(), zellige_layout::LayoutError>(())
 //! ```
 //!
 //! # What it may not do

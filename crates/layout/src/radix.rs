@@ -1,20 +1,21 @@
 //! Mixed-radix linear functions of one index, decided without enumeration.
 //!
 //! The shard of a layout is a function `F` of a flat index: split the index over the extents, add
-//! `digit * stride`. Such a function is known by its **jumps**: with `P_j` the product of the `j`
-//! innermost extents, `F(t) - F(t - 1)` depends only on the carry depth of `t`, the largest `j`
-//! with `P_j | t`. Two functions agree on a range exactly when they start equal and their jumps
-//! agree on every pair of depths that some `t` of the range realises; whether a pair is realised
-//! is a question about congruences. That gives exact answers, and the first index where two
-//! functions part, in time that depends on the number of iters and not on the number of elements.
+//! `digit * stride`. Such a function is determined by its **jumps**: with `P_j` the product of the `j`
+//! innermost extents, `F(t) - F(t - 1)` depends only on the carry depth of `t`, the largest `j` with
+//! `P_j | t`. Two functions agree on a range exactly when they start equal and their jumps agree on every
+//! pair of depths that some `t` of the range has; whether some `t` has a given pair is a question about
+//! congruences. That gives exact answers, and the first index at which two functions differ, in time that
+//! depends on the number of iters and not on the number of elements. `docs/proofs.md` works through an
+//! example.
 //!
-//! **Invariant.** No digit has extent 1, and no two neighbours could be one digit. Then every product
-//! `P_j` is a place where the jump changes, which the function alone determines: equal functions on
-//! equal ranges have equal digits.
+//! **Invariant.** No digit has extent 1, and no two neighbours could be one digit. Then the jump changes at
+//! every product `P_j`, and where it changes is determined by the function alone: equal functions on equal
+//! ranges have equal digits.
 //!
-//! **Cost.** With `k` and `l` digits a comparison asks about `k * l` pairs of carry depths, each of
-//! which takes two greatest common divisors. Only [`scan_for_digits`] looks at every value; it serves what the
-//! exact rules do not cover, and refuses ranges past [`SCAN_LIMIT`].
+//! **Cost.** With `k` and `l` digits a comparison asks about `k * l` pairs of carry depths, each of which
+//! takes two greatest common divisors. Only [`scan_for_digits`] evaluates the function at every index; it
+//! is called where the exact rules do not apply, and refuses ranges past [`SCAN_LIMIT`].
 
 use crate::axis::Axis;
 use crate::int::{CongruenceClass, euclidean_div_rem, euclidean_rem};
@@ -38,13 +39,14 @@ pub(crate) struct RadixFunction {
     width: usize,
 }
 
-/// What an exact search may cost before it gives up.
+/// Indices that [`scan_for_digits`] may evaluate before the question is refused as too large.
+// A count and not a time, so that the same question has the same answer on every machine.
 pub(crate) const SCAN_LIMIT: i128 = 1 << 22;
 
 /// Why a function is not mixed-radix linear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotLinear {
-    /// The smallest index that contradicts what the indices before it force.
+    /// The smallest index whose value contradicts the digits that the values before it determine.
     At(i128),
     /// The step to this index moves on several axes at once.
     TwoAxes(i128),
@@ -72,6 +74,8 @@ impl RadixFunction {
     ) -> RadixFunction {
         let mut fused: Vec<RadixDigit> = Vec::new();
         for digit in digits {
+            // A unit digit is always 0, so its stride is arbitrary. Two equal functions could
+            // differ in it, which would break the invariant of this file.
             if digit.extent == 1 {
                 continue;
             }
@@ -103,12 +107,15 @@ impl RadixFunction {
         self.digits.iter().map(|d| d.extent).product()
     }
 
-    /// The value at an index; past the size the outermost digit goes on counting.
+    /// The value at an index; past the size the outermost digit continues to count.
     pub(crate) fn evaluate_at(&self, index: i128) -> AxisVector {
         let mut rest = index;
         let mut value: AxisVector = SmallVec::from_elem(0, self.width);
         for (i, d) in self.digits.iter().enumerate() {
             let last = i + 1 == self.digits.len();
+            // The outermost digit takes all that is left. With that the function is defined past
+            // its size too, which lets `restrict_to_range` compare a candidate whose last extent is
+            // not known yet.
             let (carry, digit) = if last { (0, rest) } else { euclidean_div_rem(rest, d.extent) };
             rest = carry;
             for (v, s) in value.iter_mut().zip(&d.stride) {
@@ -125,12 +132,18 @@ impl RadixFunction {
         let mut below: AxisVector = SmallVec::from_elem(0, self.width);
         for d in &self.digits {
             weights.push(weight);
+            // A carry into this digit resets every digit below it from its last value to 0, so the
+            // step is this stride less all that the lower digits had added up.
             jumps.push(d.stride.iter().zip(&below).map(|(s, b)| s - b).collect());
             for (b, s) in below.iter_mut().zip(&d.stride) {
                 *b += (d.extent - 1) * s;
             }
+            // Saturation is harmless: a weight past `i128` is larger than every index, so no `t` of
+            // a range is a multiple of it other than 0, which ranges leave out.
             weight = weight.saturating_mul(d.extent);
         }
+        // The constant function has no digit. One jump of 0 stands for it, so that callers need no
+        // case for it.
         if weights.is_empty() {
             weights.push(1);
             jumps.push(SmallVec::from_elem(0, self.width));
@@ -152,9 +165,13 @@ impl RadixFunction {
         for (j, jump_f) in f.jumps.iter().enumerate() {
             let (in_f, out_f) = f.carry_class(j, b);
             for (jump_g, (in_g, out_g)) in g.jumps.iter().zip(&classes_g) {
+                // Where the jumps are equal, it does not matter whether some `t` has this pair of
+                // depths.
                 if jump_f == jump_g {
                     continue;
                 }
+                // Only an earlier difference than the best one is of interest. The shrinking range
+                // also rejects most later pairs before their congruences are solved.
                 let to = first.map_or(n - 1, |t| t - 1);
                 if let Some(t) = first_member_between([in_f, *in_g], &[out_f, *out_g], 1, to) {
                     first = Some(t);
@@ -175,6 +192,7 @@ impl RadixFunction {
         let base = self.evaluate_at(b);
         let mut digits = Vec::new();
         let mut weight = 1i128;
+        // Invariant: the digits so far describe the function on `[0, weight)`.
         while weight < n {
             let value = self.evaluate_at(b + weight);
             let stride = value.iter().zip(&base).map(|(v, o)| v - o).collect();
@@ -183,6 +201,8 @@ impl RadixFunction {
             for (j, other) in steps.jumps.iter().enumerate() {
                 if other != jump {
                     let (inside, outside) = steps.carry_class(j, b);
+                    // The next digit can end only at a multiple of `weight`, where all lower digits
+                    // are 0. Other jumps below `weight` belong to digits that are known already.
                     let multiples = CongruenceClass::new(0, weight);
                     let found = first_member_between(
                         [inside, multiples],
@@ -194,8 +214,8 @@ impl RadixFunction {
                 }
             }
             if n % boundary != 0 {
-                // No extent fits here. Let the digit go on: the function leaves it at `boundary`,
-                // or left the digits below it before that.
+                // No extent fits here. The digit is continued past `boundary`, so that the comparison finds
+                // the first index at which the function differs from it, or from the digits below it.
                 digits.push(RadixDigit { extent: n.div_euclid(weight) + 1, stride });
                 let tried = RadixFunction { digits, width: self.width };
                 let first = tried.first_difference(0, self, b, n);
@@ -214,12 +234,13 @@ impl RadixFunction {
     /// `i -> F(b + i) - F(b)` as digits (innermost first) on the longest range `[0, n)` on which it is
     /// a mixed-radix linear function, `1 <= n <= most`.
     ///
-    /// Each digit goes on until the function leaves it. A range that goes on past that place must have
-    /// a boundary there, so none is longer where the place is no multiple of the boundaries before.
+    /// Each digit continues until the function differs from it. A longer range must have a digit boundary
+    /// at that index, so no range is longer where the index is no multiple of the boundaries before.
     pub(crate) fn longest_range_from(&self, b: i128, most: i128) -> Vec<RadixDigit> {
         let base = self.evaluate_at(b);
         let mut digits: Vec<RadixDigit> = Vec::new();
         let mut weight = 1i128;
+        // A further digit has at least two values, each of them a full block of `weight` indices.
         while 2 * weight <= most {
             let value = self.evaluate_at(b + weight);
             let stride = value.iter().zip(&base).map(|(v, o)| v - o).collect();
@@ -233,6 +254,8 @@ impl RadixFunction {
                 digits.pop();
                 break;
             }
+            // A boundary of a mixed-radix function is a multiple of the boundaries below it, so
+            // nothing can follow a partial block.
             if end % weight != 0 || end == most {
                 break;
             }
@@ -245,7 +268,7 @@ impl RadixFunction {
     ///
     /// All arguments must stay inside the domain. Digits that the stride steps over whole stay
     /// constant and are dropped; a stride that divides the innermost extent turns the question
-    /// into [`RadixFunction::restrict_to_range`]; what is left is scanned.
+    /// into [`RadixFunction::restrict_to_range`]; all other cases are scanned.
     pub(crate) fn restrict_to_progression(
         &self,
         o: i128,
@@ -255,6 +278,7 @@ impl RadixFunction {
         if e <= 1 {
             return Ok(Vec::new());
         }
+        // The stride is a divisor below.
         if s == 0 {
             return Ok(vec![RadixDigit { extent: e, stride: SmallVec::from_elem(0, self.width) }]);
         }
@@ -267,6 +291,8 @@ impl RadixFunction {
             return Ok(digits);
         }
         let (mut o, mut s, mut skip) = (o, s, 0);
+        // A stride that is a multiple of the innermost extent never changes that digit and never
+        // carries out of it: dividing offset and stride by the extent removes the digit exactly.
         while skip + 1 < self.digits.len() && s % self.digits[skip].extent == 0 {
             o /= self.digits[skip].extent;
             s /= self.digits[skip].extent;
@@ -276,15 +302,21 @@ impl RadixFunction {
         let Some(first) = rest.digits.first() else {
             return Ok(vec![RadixDigit { extent: e, stride: SmallVec::from_elem(0, self.width) }]);
         };
+        // With one digit left, or without a carry out of the first one, all steps are equal.
         let scaled: AxisVector = first.stride.iter().map(|t| t * s).collect();
         if rest.digits.len() == 1 || o % first.extent + (e - 1) * s < first.extent {
             return Ok(vec![RadixDigit { extent: e, stride: scaled }]);
         }
+        // The progression visits every `s`-th value of the first digit and returns to the same
+        // residue after each carry, so it is a range of a function whose first digit is coarser.
         if first.extent % s == 0 {
             let mut digits = rest.digits.clone();
             digits[0] = RadixDigit { extent: first.extent / s, stride: scaled };
             return RadixFunction::from_digits(digits, self.width).restrict_to_range(o / s, e);
         }
+        // The stride and the innermost extent have no common structure (such as stride 2 on extent
+        // 3): the digits of the result are not among those of the function, and only the values
+        // tell.
         scan_for_digits(e, self.width, |i| rest.evaluate_at(o + i * s))
     }
 }
@@ -309,13 +341,15 @@ impl CarryJumps {
     }
 }
 
-/// The smallest `t` in `[from, to]` inside both of `inside` and none of `outside` (at most two).
+/// The smallest `t` in `[from, to]` that is a member of both classes `inside` and of none of `outside` (at most two).
 fn first_member_between(
     inside: [CongruenceClass; 2],
     outside: &[Option<CongruenceClass>],
     from: i128,
     to: i128,
 ) -> Option<i128> {
+    // Most pairs of depths are too sparse to occur in the range at all. This test is two
+    // remainders, and saves the extended Euclid of the intersection.
     if inside.iter().any(|c| c.first_member_from(from) > to) {
         return None;
     }
@@ -336,7 +370,7 @@ fn first_member_between(
     None
 }
 
-/// Any function of `[0, n)` as digits, by looking at every value.
+/// Any function of `[0, n)` as digits, by evaluating it at every index.
 pub(crate) fn scan_for_digits(
     n: i128,
     width: usize,
@@ -354,6 +388,8 @@ pub(crate) fn scan_for_digits(
     while weight < n {
         let mut previous = f(weight);
         let stride = minus(&previous, &base);
+        // The digit continues as long as the values at multiples of `weight` rise by one stride.
+        // What happens between these multiples is checked once for all digits, at the end.
         let mut boundary = 2 * weight;
         while boundary < n {
             zellige_guard::count_step();
@@ -371,7 +407,7 @@ pub(crate) fn scan_for_digits(
         }
         weight = boundary;
     }
-    // The outermost digit goes on counting, so a boundary that does not divide shows here too.
+    // The outermost digit continues to count, so a boundary that does not divide `n` is found here too.
     let result = RadixFunction { digits, width };
     match (0..n).find(|i| minus(&f(*i), &base) != result.evaluate_at(*i)) {
         Some(i) => Err(NotLinear::At(i)),

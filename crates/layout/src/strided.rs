@@ -6,7 +6,8 @@ use crate::layout::Layout;
 use crate::tile::{AxisBounds, TileLayout};
 use std::fmt;
 
-/// A strided host tensor: element `c` lies at `dot(c, stride) + offset`, in elements.
+/// A strided host tensor: the element at coordinate `c` has the address `dot(c, stride) + offset`, counted
+/// in elements.
 ///
 /// Strides may be 0 (a broadcast) or negative (a reversal). The strides of size-1 dimensions never
 /// influence a query, because no two elements differ along them.
@@ -15,11 +16,11 @@ use std::fmt;
 /// and so does every address.
 ///
 /// ```
-/// use zellige_layout::Strided;
-/// let x = Strided::contiguous(&[2, 3, 4])?;
+/// use zellige_layout::StridedLayout;
+/// let x = StridedLayout::new_contiguous(&[2, 3, 4])?;
 /// assert_eq!(x.stride(), [12, 4, 1]);
 /// assert!(x.transpose(0, 2)?.is_column_major());
-/// # Ok::<(), zellige_layout::Error>(())
+/// # Ok::<(), zellige_layout::LayoutError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct StridedLayout {
@@ -81,6 +82,8 @@ impl StridedLayout {
 
     fn compute_address_range(&self) -> Result<AxisBounds> {
         let (mut min, mut max) = (i128::from(self.offset), i128::from(self.offset));
+        // Without elements the sizes may be anything, so that an extreme stride must not be refused
+        // for an address that is never used.
         if self.numel > 0 {
             for (n, s) in self.size.iter().zip(&self.stride) {
                 let reach = i128::from(n - 1) * i128::from(*s);
@@ -129,6 +132,8 @@ impl StridedLayout {
 
     /// Whether, fastest first, each dimension steps exactly over the ones before it. Empty tensors
     /// have no element out of order.
+    // The definitions are those of PyTorch's `is_contiguous` and its memory formats, which skip
+    // dimensions of size 1 in the same way.
     fn is_nested_in_order(&self, fastest_first: impl Iterator<Item = usize>) -> bool {
         if self.numel == 0 {
             return true;
@@ -158,6 +163,7 @@ impl StridedLayout {
     ///
     /// `x[:, 60:]` of a (40, 120) tensor has host strides (120, 1) and own strides (60, 1).
     pub fn own_strides(&self) -> Result<Vec<i64>> {
+        // A slice or a broadcast has gaps or repetitions, which a device layout does not reproduce.
         if self.is_dense_non_overlapping() {
             Ok(self.stride.clone())
         } else {
@@ -176,8 +182,8 @@ impl StridedLayout {
 
     /// The tensor in the algebra: one memory iter per dimension, the storage offset as `O`.
     ///
-    /// Law: for every coordinate `c`, `to_layout().apply(size, c)` is the one place
-    /// `m = address(c)`.
+    /// Law: for every coordinate `c`, `to_layout().apply_to_coordinate(size, c)` is the one physical coordinate
+    /// `m = element_address(c)`.
     pub fn to_layout(&self) -> Result<Layout> {
         Ok(TileLayout::from_strides(&self.size, &self.stride, self.offset)?.into())
     }

@@ -8,7 +8,8 @@ use std::fmt;
 /// With `x = m >> M` and `mask = 2^B - 1`, the inner variant is `x ^= (x & (mask << S)) >> S`, the
 /// outer one `x ^= (x & mask) << S`; the low `M` bits stay.
 ///
-/// **Law**: for all `m >= 0`, `apply(apply(m)) == m`. The same as CuTe's `Swizzle<B, M, S>`.
+/// **Law**: for all `m >= 0`, `apply_to_address(apply_to_address(m)) == m`. The inner variant is CuTe's
+/// `Swizzle<B, M, S>` (its documentation, "Swizzle"), the outer one the same with a negative shift.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Swizzle {
     per_element: u32,
@@ -26,6 +27,8 @@ impl Swizzle {
         if per_element < 0 || swizzle_len < 0 || atom_len < 0 {
             return bad("M, B and S are 0 or more");
         }
+        // With overlapping fields the XOR would change bits that it reads, and the map would no
+        // longer be its own inverse.
         if atom_len < swizzle_len {
             return bad("S must be at least B, or the two bit fields overlap");
         }
@@ -43,6 +46,8 @@ impl Swizzle {
 
     /// The shared-memory mode of that many bytes (0, 32, 64 or 128) for elements of `bits` bits.
     pub fn shared_memory_mode(bytes: i64, bits: i64) -> Result<Swizzle> {
+        // The swizzle modes of the CUDA tensor map and of the PTX ISA's shared-memory descriptors
+        // XOR 16-byte chunks of a row with the row number: over 2, 4 or 8 chunks.
         let len = match bytes {
             0 => 0,
             32 => 1,
@@ -67,6 +72,8 @@ impl Swizzle {
                 accepted: "a swizzle mode moves 16-byte units, so widths divide 128".into(),
             });
         }
+        // S = 3 because the bits that are read begin above a row of
+        // 128 bytes, 8 chunks of 16 bytes, whatever the width of the mode.
         Swizzle::new(i64::from((128 / bits).trailing_zeros()), len, 3, true)
     }
 
@@ -105,7 +112,7 @@ impl Swizzle {
     pub fn apply_to_address(&self, m: i64) -> i64 {
         let bits = m.cast_unsigned();
         let field = ((1u64 << self.swizzle_len) - 1) << self.per_element;
-        // One of the two is 0: without a branch, whole tables swizzle in vector registers.
+        // One of the two shifts is 0. Without a branch, the compiler vectorises loops over whole tables.
         let (right, left) = if self.inner { (self.atom_len, 0) } else { (0, self.atom_len) };
         (bits ^ (((bits >> right) & field) << left)).cast_signed()
     }

@@ -7,7 +7,8 @@ use crate::tile::{Iter, TileLayout};
 use crate::window::{PaddedExtent, ValidWindow};
 use smallvec::SmallVec;
 
-/// Entries of the innermost block that is copied instead of computed.
+/// The most entries of the innermost block, which is computed once and then copied with an offset.
+// 4,096 entries of 8 bytes are 32 KiB, which stay in a first-level data cache while they are read again and again.
 const MAX_BLOCK_ENTRIES: i64 = 1 << 12;
 
 impl Layout {
@@ -20,8 +21,8 @@ impl Layout {
         Ok(table)
     }
 
-    /// [`Layout::offset_table`] into a table that is cleared first: memory that is used again is several
-    /// times faster to write than fresh memory.
+    /// [`Layout::offset_table`] into an existing table, which is cleared first. A caller that needs many
+    /// tables reuses one, because the first write to fresh memory costs a page fault for every page.
     pub fn write_offset_table(&self, axis: Axis, table: &mut Vec<i64>) -> Result<()> {
         table.clear();
         let size =
@@ -34,6 +35,8 @@ impl Layout {
             return Ok(());
         }
         match self.swizzle().filter(|s| axis == Axis::M && !s.is_identity()) {
+            // The swizzle is applied inside the loop that writes the table, and the loop without
+            // one is separate, so that both stay simple enough to be vectorised.
             None => {
                 self.emit_offset_runs(axis, |run, add| table.extend(run.iter().map(|v| v + add)));
             }
@@ -54,7 +57,8 @@ impl Layout {
             return walk.emit_walk_runs(0, self.size(), |run, add| emit(run, add + origin));
         };
         let Some(mut dims) = split_window_dimensions(self.tile(), window) else {
-            // The iters cross the dimensions of the window: element by element.
+            // The iters cross the dimensions of the window, so the coordinate is no sum over dimensions and
+            // every element is computed by itself.
             let slot = self.tile().axis_index(axis);
             for i in 0..self.size() {
                 emit(
@@ -67,6 +71,8 @@ impl Layout {
             return;
         };
         let mut row = IndexRange::new(dims.pop(), axis, vec![0]);
+        // Short inner dimensions are joined into one row, because a run of a few entries costs more
+        // in calls than in writing.
         while row.count <= MAX_BLOCK_ENTRIES && !dims.is_empty() {
             row = IndexRange::new(dims.pop(), axis, row.index_table());
         }
@@ -96,8 +102,9 @@ fn repeat_row_runs(
 /// One dimension of a window with the iters that it owns.
 type SplitDimension = (PaddedExtent, Vec<Iter>);
 
-/// The dimensions of a window, where the iters follow them: each is a function of its own, and the
-/// coordinate is their sum. A dimension without padding is one with that on its left.
+/// The dimensions of a window if the iters follow them: the coordinate is then the sum of one function for
+/// each dimension. A dimension without padding is joined with the one on its left, because together they
+/// are one range.
 fn split_window_dimensions(tile: &TileLayout, window: &ValidWindow) -> Option<Vec<SplitDimension>> {
     let mut dims: Vec<PaddedExtent> = Vec::new();
     for d in window.dims() {
@@ -116,7 +123,7 @@ fn split_window_dimensions(tile: &TileLayout, window: &ValidWindow) -> Option<Ve
     Some(dims.into_iter().zip(iters).collect())
 }
 
-/// A part of a walk: `count` indices from `begin` on.
+/// A range of the indices of a walk: `count` of them from `begin` on.
 struct IndexRange {
     walk: AxisWalk,
     begin: i64,
@@ -151,9 +158,9 @@ struct AxisWalk {
 }
 
 impl AxisWalk {
-    /// Digits grow the block from the inside out: the table of one more digit is the table so far,
-    /// repeated with its stride added, up to [`MAX_BLOCK_ENTRIES`] entries. It starts as `block`, the values of
-    /// what lies inside the iters.
+    /// Digits grow the block from the inside out: the table of one more digit is the table so far, repeated
+    /// with its stride added, up to [`MAX_BLOCK_ENTRIES`] entries. It starts as `block`, the values of the
+    /// dimensions inside these iters.
     fn new(shard: &[Iter], axis: Axis, mut block: Vec<i64>) -> AxisWalk {
         let mut outer = Vec::new();
         for it in shard.iter().rev().filter(|it| it.extent != 1) {

@@ -30,8 +30,8 @@ impl Iter {
         Iter::new(extent, stride, Axis::M)
     }
 
-    /// Whether it is on an axis and has more than one step: a unit iter says nothing, and a text
-    /// may hold any number of them.
+    /// Whether it is on an axis and its extent is not 1. Unit iters are skipped because they have no
+    /// effect, and because a text may hold any number of them.
     pub(crate) fn moves_on_axis(&self, axis: Axis) -> bool {
         self.axis == axis && self.extent != 1
     }
@@ -65,7 +65,7 @@ pub struct AxisBounds {
 ///    evaluation at any index of the domain cannot overflow;
 /// 4. one axis name has one kind.
 ///
-/// Nothing ever changes inside one, so clones share: they cost no more than a reference.
+/// A layout is immutable, so clones share its contents and cost no more than a reference.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TileLayout(Arc<TileParts>);
 
@@ -111,6 +111,8 @@ impl TileLayout {
                 });
             }
             if it.extent == 0 {
+                // An empty replica set would give elements without any physical coordinate, which no operator is
+                // defined on.
                 return Err(LayoutError::BadParameter {
                     what: "a replica extent",
                     value: 0,
@@ -135,6 +137,8 @@ impl TileLayout {
         let mentioned = shard.iter().chain(&replica).map(|it| it.axis);
         for axis in mentioned.chain(summed.iter().map(|(a, _)| *a)) {
             if !axes.contains(&axis) {
+                // Axes are printed and looked up by name, so one name with two kinds would be
+                // ambiguous in every text.
                 if axes.iter().any(|a| a.same_name(&axis)) {
                     return Err(LayoutError::AxisConflict { name: axis.name().to_string() });
                 }
@@ -142,6 +146,7 @@ impl TileLayout {
             }
         }
         axes.sort_unstable();
+        // Slots are bytes, so that those of 16 iters are stored inline.
         if axes.len() > usize::from(u8::MAX) {
             return Err(LayoutError::BadParameter {
                 what: "the number of axes",
@@ -275,10 +280,12 @@ impl TileLayout {
     pub(crate) fn add_digits_of_index(&self, flat: i64, point: &mut [i64]) {
         let parts = &*self.0;
         let Some((outermost, inner)) = parts.shard.split_first() else { return };
+        // Unsigned, because the index is inside the domain, and an unsigned division by a power of
+        // two is a shift.
         let mut rest = flat.cast_unsigned();
         for (it, slot) in inner.iter().zip(&parts.slots[1..]).rev() {
             let extent = it.extent.cast_unsigned();
-            // Most extents are powers of two, and a division costs as much as all the rest.
+            // Most extents are powers of two, and a division costs as much as the rest of this loop.
             let digit = if extent.is_power_of_two() {
                 let digit = rest & (extent - 1);
                 rest >>= extent.trailing_zeros();
@@ -290,6 +297,8 @@ impl TileLayout {
             };
             point[usize::from(*slot)] += digit.cast_signed() * it.stride;
         }
+        // The outermost digit is what remains: it needs no division, because the index is inside
+        // the domain.
         point[usize::from(parts.slots[0])] += rest.cast_signed() * outermost.stride;
     }
 
@@ -306,7 +315,7 @@ impl TileLayout {
 
     /// Whether it is row-major in memory: element `i` at address `i`, one copy.
     ///
-    /// Semantic: unit iters, zero offsets and how the shape is split never matter.
+    /// The test is on the function: unit iters, zero offsets and the way the shape is split never matter.
     pub fn is_trivial(&self) -> bool {
         let mut next = 1;
         for it in self.0.shard.iter().rev().filter(|it| it.extent != 1) {
@@ -339,6 +348,8 @@ fn compute_axis_bounds<'a>(
         }
     }
     let narrow = |(axis, (min, max)): (&Axis, (i128, i128))| {
+        // Not only the bounds but also the span (one past the largest) and the number of
+        // coordinates must fit, because callers compute both without checks.
         let end = i64::try_from(max.saturating_add(1));
         let extent = i64::try_from(max.saturating_sub(min).saturating_add(1));
         match (i64::try_from(min), end, extent) {

@@ -1,6 +1,6 @@
 //! Views of a host tensor: another size, stride and offset on the same storage.
 //!
-//! Every function here maps a [`StridedLayout`] to a [`StridedLayout`] and moves nothing. Dimensions count from
+//! Every function here maps a [`StridedLayout`] to a [`StridedLayout`] and copies nothing. Dimensions count from
 //! the end when negative, as in PyTorch. A view that strides cannot express is
 //! [`LayoutError::NeedsCopy`], with the dimension and the reason.
 
@@ -45,8 +45,8 @@ impl StridedLayout {
 
     /// Every `step`-th element from `start` up to `end` of one dimension.
     ///
-    /// The ends behave as PyTorch documents for slicing: negative ones count from the end, and
-    /// ends outside the dimension stand for its ends.
+    /// Start and end are clamped as PyTorch documents for slicing: negative ones count from the end, and
+    /// ones outside the dimension mean its first or last index.
     pub fn slice_dim(
         &self,
         dim: i64,
@@ -61,6 +61,7 @@ impl StridedLayout {
         let n = self.size()[d];
         let bound = |v: i64| if v < 0 { v.saturating_add(n).max(0) } else { v.min(n) };
         let start = bound(start.unwrap_or(0));
+        // An end before the start is an empty slice, as in Python.
         let end = bound(end.unwrap_or(n)).max(start);
         let length = div_ceil(end - start, step);
         let (mut size, mut stride) = (self.size().to_vec(), self.stride().to_vec());
@@ -91,6 +92,7 @@ impl StridedLayout {
         };
         let (mut size, mut stride) = (sizes.to_vec(), vec![0; sizes.len()]);
         for (i, wanted) in sizes.iter().enumerate() {
+            // The given dimensions align with the last ones, as broadcasting does.
             let Some((n, s)) = i.checked_sub(lead).and_then(|d| self.sizes_and_strides().nth(d))
             else {
                 if *wanted < 0 {
@@ -126,6 +128,8 @@ impl StridedLayout {
         let d = wrap_negative_dim(dim, self.rank() + 1)?;
         let (mut size, mut stride) = (self.size().to_vec(), self.stride().to_vec());
         let step = match self.sizes_and_strides().nth(d) {
+            // PyTorch gives the new dimension the stride that continues the next one. No element
+            // depends on it, but programs print and compare strides.
             Some((n, s)) => checked_multiply(n, s, "the stride of the added dimension")?,
             None => 1,
         };
@@ -180,12 +184,13 @@ impl StridedLayout {
         StridedLayout::new(self.size(), &stride, offset)
     }
 
-    /// Another size of the same elements in the same row-major order, where no copy is needed.
-    /// One size may be -1: what is left over.
+    /// Another size of the same elements in the same row-major order, if no copy is needed. One size may be
+    /// -1 and is then inferred.
     ///
     /// Law: for all flat indices `i`, element `i` of the view is element `i` of the tensor.
     pub fn view(&self, shape: &[i64]) -> Result<StridedLayout> {
         let shape = self.infer_missing_size(shape)?;
+        // An empty tensor can have any size with a 0; the strides are those that PyTorch gives it.
         if self.numel() == 0 {
             let stride = if shape == self.size() {
                 self.stride().to_vec()
@@ -194,8 +199,9 @@ impl StridedLayout {
             };
             return StridedLayout::new(&shape, &stride, self.offset());
         }
-        // Old dimensions that step over one another form one run of evenly spaced elements; the
-        // new sizes have to cut every run exactly.
+        // Old dimensions that continue one another form one run of evenly spaced elements. A new dimension
+        // has one stride, so it must stay inside a run: the new sizes have to cut every run exactly.
+        // PyTorch's `view` has the same rule.
         let runs = self.dense_runs()?;
         let mut runs = runs.iter();
         let mut run = runs.next().copied().unwrap_or(DenseRun { count: 1, step: 1, dim: 0 });
@@ -203,7 +209,7 @@ impl StridedLayout {
         let mut stride = vec![1; shape.len()];
         for (i, n) in shape.iter().enumerate().rev() {
             if *n != 1 && filled == run.count {
-                // The element counts agree, so a run is left whenever a size is.
+                // The element counts agree, so there is a next run whenever there is a next size.
                 run = runs.next().copied().unwrap_or(run);
                 filled = 1;
             }

@@ -1,4 +1,4 @@
-//! Valid extents inside padded ones: which part of a layout's domain holds elements.
+//! Valid extents inside padded ones: the box of a layout's padded domain that holds elements.
 
 use crate::error::{LayoutError, Result};
 use crate::int::{checked_product, row_major_strides};
@@ -50,6 +50,8 @@ impl ValidWindow {
                     extent: d.padded,
                 });
             }
+            // Saturating, because the sum of two user numbers may overflow; a saturated end is
+            // larger than any extent and refused.
             let end = d.begin.saturating_add(d.valid);
             if d.begin < 0 || d.valid < 0 || end > d.padded {
                 return Err(LayoutError::RegionOutOfRange {
@@ -100,6 +102,8 @@ impl ValidWindow {
     pub(crate) fn as_tile_layout(&self) -> Result<TileLayout> {
         let begin: Vec<i64> = self.dims.iter().map(|d| d.begin).collect();
         let weights = row_major_strides(&self.padded_shape())?;
+        // Each `begin` is below its padded extent unless the window is empty, so the sum is an
+        // index of the padded domain.
         let first = begin.iter().zip(&weights).map(|(b, w)| b * w).sum();
         TileLayout::from_strides(&self.shape(), &weights, first)
     }
@@ -115,11 +119,32 @@ impl ValidWindow {
         out
     }
 
+    /// Whether `num` neighbours from a multiple of `num` on are the same in the padded domain: neighbours
+    /// from a multiple of `num` on.
+    pub(crate) fn keeps_groups_of(&self, num: i64) -> bool {
+        // Dimensions without padding inside the first padded one make one run with it, in which
+        // neighbours stay neighbours. Every other dimension starts a run anew, so one of its steps must
+        // be whole groups.
+        let (mut run, mut weight, mut first, mut inside) = (1i64, 1i64, 0i64, true);
+        for d in self.dims.iter().rev() {
+            if inside {
+                run = run.saturating_mul(d.valid);
+            } else if d.valid > 1 && weight % num != 0 {
+                return false;
+            }
+            inside &= d.valid == d.padded;
+            first = first.saturating_add(d.begin.saturating_mul(weight));
+            weight = weight.saturating_mul(d.padded);
+        }
+        run % num == 0 && first % num == 0
+    }
+
     /// The valid flat index of a padded one, or `None` where that is padding.
     pub fn valid_index_of(&self, padded: i64) -> Option<i64> {
         let (mut rest, mut weight, mut out) = (padded, 1, 0);
         for d in self.dims.iter().rev() {
             let c = rest % d.padded - d.begin;
+            // One coordinate outside its valid range is enough: the window is a box.
             if !(0..d.valid).contains(&c) {
                 return None;
             }

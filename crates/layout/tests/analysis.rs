@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use zellige_layout::{
-    Axis, ConflictRemedy, Iter, LaneAccessPattern, Layout, Swizzle, TileLayout, unflatten_index,
+    Axis, ConflictRemedy, Iter, LaneAccessPattern, Layout, PaddedExtent, Swizzle, TileLayout,
+    ValidWindow, unflatten_index,
 };
 
 fn row_major(shape: &[i64]) -> Layout {
@@ -86,6 +87,26 @@ fn vectors_and_sectors_of_known_layouts() {
     assert_eq!(odd.vector_width(&[8, 64], 16).expect("small").elements, 1);
     let shifted = Layout::from(TileLayout::from_strides(&[8, 64], &[64, 1], 2).expect("small"));
     assert_eq!(shifted.vector_width(&[8, 64], 16).expect("small").elements, 2);
+    // Elements inside padding: rows that begin beside a multiple of the vector, and rows that are too far apart.
+    for (padded, window, elements) in [
+        (vec![8], vec![(1, 4, 8)], 1),
+        (vec![8], vec![(2, 4, 8)], 2),
+        (vec![8], vec![(4, 4, 8)], 4),
+        (vec![2, 6], vec![(0, 2, 2), (0, 4, 6)], 2),
+        (vec![2, 6], vec![(0, 2, 2), (2, 4, 6)], 2),
+        (vec![2, 8], vec![(0, 2, 2), (0, 4, 8)], 4),
+        (vec![4, 3], vec![(0, 1, 4), (0, 3, 3)], 1),
+    ] {
+        let dims = window.iter().map(|(begin, valid, padded)| PaddedExtent {
+            begin: *begin,
+            valid: *valid,
+            padded: *padded,
+        });
+        let window = ValidWindow::new(dims.collect()).expect("inside");
+        let shape = window.shape();
+        let l = row_major(&padded).with_window(window).expect("its size");
+        assert_eq!(l.vector_width(&shape, 32).expect("small").elements, elements, "{l:?}");
+    }
     let row = LaneAccessPattern::Row { index: 0 };
     assert_eq!(row_major(&[4, 32]).count_sectors(&[4, 32], 32, &row, 1), Ok(vec![4]));
     assert_eq!(row_major(&[32, 32]).count_sectors(&[32, 32], 32, &COLUMN, 1), Ok(vec![32]));

@@ -56,7 +56,7 @@ fn named(l: &LinearLayout, y: &[i64]) -> Vec<(String, i64)> {
     l.out_dims().map(String::from).zip(y.iter().copied()).collect()
 }
 
-/// What only a library says, and no request; `crates/conformance` has the recorded calls.
+/// Properties that only a library has and no request answers; `crates/conformance` has the recorded calls.
 #[test]
 fn matrices_and_texts_are_those_of_triton() {
     let recorded = data("triton_linear.json");

@@ -143,7 +143,7 @@ fn negative_strides_lower_to_the_algebra() {
 }
 
 /// RoPE turns a row `(x1, x2)` into `(x2, x1)`. Splitting the row into its two halves and stepping
-/// backwards over them says so without a copy, as a view and as a layout.
+/// backwards over them is a view without a copy, and so is its layout.
 #[test]
 fn the_half_rotation_of_rope_is_a_layout() {
     let (rows, d) = (5, 16);

@@ -1,4 +1,4 @@
-//! What only a library says of the recorded layouts of Apache TVM's `tvm.tirx`, and no request; `crates/conformance` has
+//! Properties of the recorded layouts of Apache TVM's `tvm.tirx` that no request answers; `crates/conformance` has
 //! the rest.
 
 use serde_json::Value;

@@ -40,6 +40,8 @@ pub struct OperationCharges {
     pub partial: PartialSums,
     /// The two operands of a product, A and B.
     pub product: Option<[usize; 2]>,
+    /// The loops of a product's rows and columns, where its result has them; all others of the result are batches.
+    pub sides: [Option<usize>; 2],
     /// Operands that are never read, such as what is added zero times.
     pub unread: Vec<usize>,
 }
@@ -48,7 +50,15 @@ impl OperationCharges {
     /// One charge for an operation without a reduction.
     pub fn single_charge(kind: WorkKind, charge: LoopCharge) -> OperationCharges {
         let partial = PartialSums { loops: Vec::new(), bytes: 0 };
-        OperationCharges { kind, each: vec![charge], partial, product: None, unread: Vec::new() }
+        let sides = [None; 2];
+        OperationCharges {
+            kind,
+            each: vec![charge],
+            partial,
+            product: None,
+            sides,
+            unread: Vec::new(),
+        }
     }
 }
 

@@ -21,6 +21,7 @@ fn divided_product(
         bytes: 2 * elements * batches,
         cores,
         interleaved: sizes[0] > 1 && !outer,
+        resident: false,
     };
     let tile = ProductTile {
         rows,

@@ -65,6 +65,7 @@ pub fn silu(x: f32) -> f32 {
 pub fn softplus(x: f32, beta: f32, threshold: f32) -> f32 {
     let scaled = x * beta;
     let y = log1p_64(exp64(f64::from(scaled))) / f64::from(beta);
+    // The threshold is part of PyTorch's definition, not only a guard against overflow.
     if scaled > threshold { x } else { y as f32 }
 }
 
@@ -75,6 +76,7 @@ pub fn softplus(x: f32, beta: f32, threshold: f32) -> f32 {
 pub fn log_sigmoid(x: f32) -> f32 {
     let wide = f64::from(x);
     let negative = if wide > 0.0 { 0.0 } else { wide };
+    // The exponential of the negative magnitude never overflows, and both signs have one formula.
     (negative - log1p_64(exp64(-wide.abs()))) as f32
 }
 

@@ -45,6 +45,7 @@ pub fn erf(x: f32) -> f32 {
 #[inline(always)]
 pub fn erfc(x: f32) -> f32 {
     let x = f64::from(x);
+    // By the tail itself: 1 less the error function has no digits left where that is nearly 1.
     let t = 2.0 * normal_tail(x.abs() * SQRT_2);
     (if x < 0.0 { 2.0 - t } else { t }) as f32
 }
@@ -75,5 +76,7 @@ fn normal_tail(a: f64) -> f64 {
             0.010_370_380_134_611_995,
         ],
     );
+    // The tail falls as the exponential does, and what is left varies so little that a quotient of polynomials
+    // follows it.
     exp64(-0.5 * (a * a)) * (p / q)
 }

@@ -4,7 +4,7 @@ use std::f64::consts::{LN_2, LOG2_E};
 
 use super::{clamp_f64, evaluate_polynomial};
 
-/// 1.5 * 2^52: adding it rounds to an integer, which then lies in the low bits.
+/// 1.5 * 2^52: adding it rounds to an integer, which is then in the low bits.
 pub(super) const ROUNDING_MAGIC: f64 = 6_755_399_441_055_744.0;
 
 /// 1.5 * 2^23 does so for float32; the 254 more make the low bits the sum of two exponent fields.
@@ -25,10 +25,14 @@ const LN_2_LOW: f32 = -2.121_944_4e-4;
 /// Within 0.97 ulp.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {
+    // Past these bounds the result is 0 or infinite anyway, and the exponent fields below would overflow.
+    // Comparisons and not `min` and `max`, because NaN has to stay.
     let x = if x < -104.0 { -104.0 } else { x };
     let x = if x > 89.0 { 89.0 } else { x };
     let shifted = x * std::f32::consts::LOG2_E + EXPONENT_SHIFT;
     let n = shifted - EXPONENT_SHIFT;
+    // The large part of ln 2 first: its product is exact, and so is the difference of two numbers that are nearly
+    // equal.
     let y = expm1_series((x - n * LN_2_HIGH) - n * LN_2_LOW) + 1.0;
     // Two factors: 2^n alone may be no normal number, and the last product rounds once.
     let bits = shifted.to_bits();
@@ -74,6 +78,7 @@ pub(super) fn multiply_by_gauss(w: f32, rest: f32, a: f32) -> f32 {
 fn split_power_of_two(n_of: f64, reduced: impl Fn(f64) -> f64) -> (f64, f64) {
     let shifted = n_of + ROUNDING_MAGIC;
     let r = reduced(shifted - ROUNDING_MAGIC);
+    // The whole number is in the low bits of the sum; with the bias added and shifted up it is an exponent field.
     let power = f64::from_bits((shifted.to_bits().wrapping_add(1023)) << 52);
     let q = evaluate_polynomial(
         r,
@@ -103,6 +108,7 @@ pub(super) fn exp64(x: f64) -> f64 {
 pub(super) fn expm1_64(x: f64) -> f64 {
     let x = clamp_f64(x, -CLAMPED_EXPONENT, CLAMPED_EXPONENT);
     let (power, rest) = split_power_of_two(x * LOG2_E, |n| x - n * LN_2);
+    // Not `power * (1 + rest) - 1`, which would lose the digits of a small x.
     power * rest + (power - 1.0)
 }
 
@@ -130,6 +136,8 @@ pub fn expm1(x: f32) -> f32 {
 #[inline(always)]
 pub fn tanh(x: f32) -> f32 {
     let e = expm1_64(2.0 * f64::from(x));
+    // By e^x - 1 and not by two exponentials, whose difference loses the digits of a small x. The sign is copied
+    // for zero, which the formula makes positive.
     ((e / (e + 2.0)) as f32).copysign(x)
 }
 
@@ -156,5 +164,6 @@ pub fn cosh(x: f32) -> f32 {
 /// Within 0.502 ulp.
 #[inline(always)]
 pub fn sigmoid(x: f32) -> f32 {
+    // An infinite exponential gives 0, which is the limit.
     (1.0 / (1.0 + exp64(-f64::from(x)))) as f32
 }

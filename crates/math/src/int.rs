@@ -14,9 +14,9 @@ pub trait WrappingInteger:
     + From<u8>
     + std::ops::BitAnd<Output = Self>
 {
-    /// The least one.
+    /// The smallest integer of the type.
     const LEAST_INTEGER: Self;
-    /// The greatest one.
+    /// The largest integer of the type.
     const GREATEST_INTEGER: Self;
     /// 0.
     const ZERO: Self;
@@ -27,14 +27,14 @@ pub trait WrappingInteger:
     fn add_wrapping(self, other: Self) -> Self;
     /// The product, wrapping.
     fn multiply_wrapping(self, other: Self) -> Self;
-    /// Toward zero; by zero 0.
+    /// The quotient rounded toward zero; 0 where `b` is 0.
     fn trunc_divide(self, b: Self) -> Self;
-    /// Toward minus infinity; by zero 0.
+    /// The quotient rounded toward minus infinity; 0 where `b` is 0.
     fn floor_divide(self, b: Self) -> Self;
-    /// To the power of `b`, wrapping. Of a negative power, the whole part: 0 but for 1 and -1 (and 0
-    /// for zero).
+    /// To the power of `b`, wrapping. Of a negative power only the integer part is left, which is 0 unless the base is
+    /// 1 or -1; it is 0 for the base 0 too.
     fn power_wrapping(self, b: Self) -> Self;
-    /// The nearest one.
+    /// The nearest integer of the type.
     fn saturate_from_i64(value: i64) -> Self;
 }
 

@@ -56,7 +56,7 @@ pub use rows::{
 pub use slice::{Binary, Unary, map1, map2};
 pub use slice::{update_binary, update_unary};
 
-/// `value`, or the one NaN that stands for all.
+/// `value`, or the positive quiet NaN for every NaN.
 #[inline(always)]
 pub fn canonicalize_nan(value: f32) -> f32 {
     // By the bits: a comparison of floats would let the compiler drop the selection, because it
@@ -75,7 +75,7 @@ fn clamp_f64(x: f64, low: f64, high: f64) -> f64 {
 
 /// `c[0] + c[1] x + c[2] x^2 + ...`.
 ///
-/// Even and odd powers apart, each from the highest down: two short chains of operations instead
+/// Even and odd powers separately, each from the highest down: two short chains of operations instead
 /// of a long one.
 #[inline(always)]
 fn evaluate_polynomial<const N: usize>(x: f64, c: [f64; N]) -> f64 {

@@ -13,6 +13,8 @@ fn split_mantissa(x: f64, exact: Option<f64>) -> (f64, f64) {
     const ONE: u64 = 1.0f64.to_bits();
     // The exponent in the low bits of 2^52 is a whole number of that value.
     const INTEGER_OFFSET: f64 = 4_503_599_627_370_496.0;
+    // The mantissa is taken between sqrt 1/2 and sqrt 2 and not between 1 and 2, so that the logarithm of a number
+    // just below 1 is no difference of two large ones.
     let moved = x.to_bits().wrapping_add(ONE - SQRT_HALF);
     let e = f64::from_bits((moved >> 52) | INTEGER_OFFSET.to_bits()) - (INTEGER_OFFSET + 1023.0);
     let m = f64::from_bits((moved & ((1 << 52) - 1)) + SQRT_HALF);
@@ -27,6 +29,7 @@ fn split_mantissa(x: f64, exact: Option<f64>) -> (f64, f64) {
         }
         None => f,
     };
+    // In s the series has odd powers only, and converges faster than one in f.
     (e, f / (f + 2.0))
 }
 
@@ -122,6 +125,7 @@ pub fn logaddexp(a: f32, b: f32) -> f32 {
 #[inline(always)]
 pub fn asinh(x: f32) -> f32 {
     let a = f64::from(x).abs();
+    // The root less 1 by its conjugate, without the difference.
     let rest = a * a / (1.0 + (a * a + 1.0).sqrt());
     let y = log1p_64(a + rest);
     (if a == f64::INFINITY { a } else { y } as f32).copysign(x)

@@ -11,6 +11,7 @@ use super::round::trunc;
 pub fn pow(x: f32, y: f32) -> f32 {
     let log = log64(f64::from(x.abs()));
     let size = exp64(f64::from(y) * log) as f32;
+    // 1 to any power and any number to the power 0 are 1, of NaN and infinities too, as in C.
     let size = if x.abs() == 1.0 || y == 0.0 { 1.0 } else { size };
     let whole = trunc(y) == y;
     // From 2^24 on every float32 is even.

@@ -1,4 +1,5 @@
-//! Random numbers by place: Philox4x32-10, a counter-based generator.
+//! Random numbers by place: Philox4x32-10, a counter-based generator (Salmon, Moraes, Dror and Shaw, "Parallel random
+//! numbers: as easy as 1, 2, 3", SC 2011).
 //!
 //! **Law**: the words of an element are `philox(counter, key)` with its row-major index as the low and
 //! 0 as the high half of the counter, and the seed as the key. They depend on nothing else: not on
@@ -18,6 +19,7 @@ pub fn philox_words(counter: u64, seed: u64) -> [u32; 4] {
     let halves = |x: u64| (low_word(x), low_word(x >> 32));
     let ((mut c0, mut c1), (mut k0, mut k1)) = (halves(counter), halves(seed));
     let (mut c2, mut c3) = (0u32, 0u32);
+    // Ten rounds, as the name Philox4x32-10 says; its authors' constants.
     for _ in 0..10 {
         let (a, b) = (u64::from(c0) * 0xD251_1F53, u64::from(c2) * 0xCD9E_8D57);
         (c0, c1, c2, c3) =
@@ -50,6 +52,7 @@ pub fn random_uniform(index: u64, seed: u64) -> f32 {
 #[inline(always)]
 pub fn random_normal(index: u64, seed: u64) -> f32 {
     let w = philox_words(index, seed);
+    // Never 0, whose logarithm is infinite.
     let u = word_to_fraction(w[0]) + 1.0 / 16_777_216.0;
     let turn = std::f32::consts::TAU * word_to_fraction(w[1]);
     pow::sqrt(-2.0 * log::log(u)) * trig::cos(turn)
@@ -62,7 +65,7 @@ pub fn random_below(index: u64, seed: u64, n: u64) -> u64 {
     if n <= 1 << 32 {
         return (u64::from(drawn[0]) * n) >> 32;
     }
-    // More numbers than 32 bits tell apart: another word of the same draw goes before.
+    // More numbers than 32 bits distinguish: another word of the same draw becomes the upper half.
     let wide = u64::from(drawn[1]) << 32 | u64::from(drawn[0]);
     #[allow(clippy::cast_possible_truncation, reason = "the quotient is below n")]
     let below = ((u128::from(wide) * u128::from(n)) >> 64) as u64;
@@ -72,11 +75,11 @@ pub fn random_below(index: u64, seed: u64, n: u64) -> u64 {
 multiversion! {
     /// `low + uniform * width` of the elements `first`, `first + step`, ...
     pub fn fill_uniform(
-        first: u64, step: u64, seed: u64, low_word: f32, width: f32, out: &mut [f32],
+        first: u64, step: u64, seed: u64, low: f32, width: f32, out: &mut [f32],
     ) {
         let mut index = first;
         for out in out.iter_mut() {
-            *out = low_word + random_uniform(index, seed) * width;
+            *out = low + random_uniform(index, seed) * width;
             index += step;
         }
     }

@@ -1,7 +1,7 @@
 //! Reductions of slices to one number.
 //!
 //! # The order
-//! There are [`PARTIAL_RESULTS`] partial results; element i goes to partial result i mod `PARTIAL_RESULTS`, in the order
+//! There are [`PARTIAL_RESULTS`] partial results; element i is added to partial result i mod `PARTIAL_RESULTS`, in the order
 //! of i. In the end partial result i takes in partial result i + 16, then the first 16 do so with
 //! i + 8, then i + 4, i + 2, i + 1. This order is part of the definition: it does not depend on the
 //! instruction set.
@@ -20,6 +20,8 @@ fn fold_in_order<T: Copy>(
     take: impl Fn(T, T) -> T,
     join: impl Fn(T, T) -> T,
 ) -> T {
+    // As many as two registers of AVX-512 or four of AVX2 hold, so that additions of one register do not wait for
+    // each other.
     let mut lanes = [start; PARTIAL_RESULTS];
     let (pieces, rest) = x.as_chunks::<PARTIAL_RESULTS>();
     for piece in pieces {

@@ -7,6 +7,8 @@ const WHOLE_FROM: f32 = 8_388_608.0;
 #[inline(always)]
 pub fn round(x: f32) -> f32 {
     let a = x.abs();
+    // The addition rounds to the last place of 2^23, which is 1, ties to even: there are no instructions of SSE2
+    // for it.
     let y = (a + WHOLE_FROM) - WHOLE_FROM;
     // A NaN compares false and stays.
     if a < WHOLE_FROM { y.copysign(x) } else { x }
@@ -83,6 +85,7 @@ pub fn remainder(fmod: f32, b: f32) -> f32 {
 /// The quotient rounded toward minus infinity, given [`fmod`]; as in Python and PyTorch.
 #[inline(always)]
 pub fn floor_divide(a: f32, b: f32, fmod: f32) -> f32 {
+    // From the exact remainder as PyTorch does, because the rounded quotient may reach the next whole number.
     let div = (a - fmod) / b;
     let div = if fmod != 0.0 && (b < 0.0) != (fmod < 0.0) { div - 1.0 } else { div };
     let low = floor(div);

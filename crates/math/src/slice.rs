@@ -37,6 +37,8 @@ macro_rules! unary {
                                 *out = canonicalize_nan($body);
                             }
                             $(
+                                // First whether there is any such element, in a loop without branches, because
+                                // hardly any array has one.
                                 if x.iter().fold(false, |any, &$y| any | $condition) {
                                     for (out, &$y) in out.iter_mut().zip(x) {
                                         if $condition {
@@ -204,7 +206,7 @@ fn truth_to_f32(holds: bool) -> f32 {
     if holds { 1.0 } else { 0.0 }
 }
 
-/// Elements that in-place updates copy aside at a time.
+/// Elements that in-place updates copy to a buffer at a time.
 const COPIED_ASIDE: usize = 512;
 
 /// `x[i] = f(x[i])`.

@@ -5,7 +5,7 @@ use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, PI};
 use super::evaluate_polynomial;
 use super::exp::ROUNDING_MAGIC;
 
-/// The formulas below hold up to here; beyond, libm takes the angle apart.
+/// The formulas below hold up to here; beyond, libm reduces the angle with more digits of pi.
 pub(super) const REDUCTION_LIMIT: f32 = 1_048_576.0;
 
 /// Whether [`sin`], [`cos`] and [`tan`] need their slow path.
@@ -14,7 +14,7 @@ pub(super) fn is_far(x: f32) -> bool {
     x.abs() > REDUCTION_LIMIT
 }
 
-/// sin r, cos r and the quarter turn q for x = q pi/2 + r, |r| <= pi/4.
+/// sin r, cos r and the number q of quarter turns for x = q pi/2 + r, |r| <= pi/4.
 #[inline(always)]
 fn reduce_to_quarter(x: f32) -> (f64, f64, u64) {
     // pi/2 in two parts: products of the first with a whole number below 2^20 are exact.
@@ -23,6 +23,7 @@ fn reduce_to_quarter(x: f32) -> (f64, f64, u64) {
     let x = f64::from(x);
     let shifted = x * FRAC_2_PI + ROUNDING_MAGIC;
     let n = shifted - ROUNDING_MAGIC;
+    // As in the exponential: the difference of two nearly equal numbers is exact because the product is.
     let r = (x - n * HIGH) - n * LOW;
     let z = r * r;
     let s = evaluate_polynomial(
@@ -107,6 +108,8 @@ fn asin_series(s: f64, z: f64) -> f64 {
 fn asin_parts(x: f32) -> (bool, f64) {
     let a = f64::from(x).abs();
     let large = a > 0.5;
+    // Near 1 the inverse sine has a vertical tangent that no polynomial follows; the half angle takes it to the
+    // flat part.
     let z = if large { (1.0 - a) * 0.5 } else { a * a };
     let s = if large { z.sqrt() } else { a };
     (large, asin_series(s, z))
@@ -161,6 +164,7 @@ fn atan_series(q: f64) -> f64 {
 #[inline(always)]
 pub fn atan(x: f32) -> f32 {
     let a = f64::from(x).abs();
+    // The inverse tangent of the reciprocal is the complement, so that the series is only needed up to 1.
     let steep = a > 1.0;
     let y = atan_series(if steep { 1.0 / a } else { a });
     (if steep { FRAC_PI_2 - y } else { y } as f32).copysign(x)
@@ -176,6 +180,7 @@ pub fn atan2(y: f32, x: f32) -> f32 {
     let (low, high) = if steep { (a, b) } else { (b, a) };
     let q = low / high;
     let q = if high == 0.0 { 0.0 } else { q };
+    // Two infinities are the diagonal by the definition of `atan2`; their quotient would be NaN.
     let q = if low == f64::INFINITY { 1.0 } else { q };
     let t = atan_series(q);
     let t = if steep { FRAC_PI_2 - t } else { t };

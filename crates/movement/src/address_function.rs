@@ -4,16 +4,16 @@ use crate::linear_pieces::LinearBreaks;
 use smallvec::SmallVec;
 use zellige_layout::{Axis, Iter, Layout, LayoutError, PaddedExtent, Result, Swizzle};
 
-/// A layout that lands on one memory, before its swizzle.
+/// A layout that maps to one memory, before its swizzle.
 ///
 /// The index is split over the valid extents, moved into the padded ones and flattened; the padded
 /// index is split over the digits, each of which adds its steps to the address.
 #[derive(Debug, Clone)]
 pub(crate) struct AddressFunction {
-    /// Fastest first. A dimension without padding is part of the next slower one, and one with a
-    /// single valid index of the next faster one.
+    /// Fastest first. A dimension without padding is fused with the next slower one, and one with a single valid
+    /// index with the next faster one: neither has an end inside of which anything could change.
     window: SmallVec<[PaddedExtent; 4]>,
-    /// (extent, stride), fastest first, adjacent ones fused.
+    /// (extent, stride), fastest first. Digits that continue one another are fused.
     digits: SmallVec<[(i64, i64); 8]>,
     pub(crate) swizzle: Option<Swizzle>,
     /// The constant address.
@@ -23,7 +23,7 @@ pub(crate) struct AddressFunction {
 }
 
 impl AddressFunction {
-    /// The side of a layout that is not empty.
+    /// The function of a layout that is not empty.
     pub(crate) fn new(layout: &Layout) -> Result<AddressFunction> {
         match layout.window() {
             Some(window) => AddressFunction::of_window(layout, window.dims()),
@@ -68,7 +68,7 @@ impl AddressFunction {
         })
     }
 
-    /// How many elements it has.
+    /// The number of elements.
     pub(crate) fn element_count(&self) -> i64 {
         self.window.iter().map(|d| d.valid).product()
     }
@@ -95,13 +95,13 @@ impl AddressFunction {
         address
     }
 
-    /// Appends where it stops being linear, and where its swizzle does.
+    /// Appends the indices at which it stops being linear, and those at which its swizzle does.
     ///
     /// False where a padded dimension ends inside a digit, or a digit inside a padded dimension that
-    /// goes on: then its places are no progressions.
+    /// continues: then these indices are no arithmetic progressions.
     pub(crate) fn append_breaks(&self, out: &mut Vec<LinearBreaks>) -> bool {
         let mut digits = self.digits.iter();
-        // The first boundary of digits that is not behind us, in padded indices.
+        // The next boundary of digits, in padded indices. Digits and dimensions are merged like two sorted lists.
         let mut boundary = 1i64;
         let mut digit = digits.next();
         let (mut weight, mut padded_weight) = (1i64, 1i64);
@@ -127,7 +127,8 @@ impl AddressFunction {
             }
             weight *= dim.valid;
             padded_weight = end;
-            // A digit that goes on behind this dimension must hold it whole.
+            // A digit that continues behind this dimension must hold it whole, or the breaks of the next dimension
+            // would depend on the index in this one.
             if digit.is_some() && end % boundary != 0 {
                 return false;
             }
@@ -138,8 +139,8 @@ impl AddressFunction {
         true
     }
 
-    /// How many elements from an index on, itself included, lie evenly spaced, also after the
-    /// swizzle: as far as its fastest dimension and digit go.
+    /// The number of elements from an index on, itself included, that are evenly spaced, also after the swizzle: as
+    /// far as its fastest dimension and digit reach.
     pub(crate) fn even_run_length(&self, index: i64) -> i64 {
         let Some(fastest) = self.window.iter().position(|d| d.valid > 1) else { return 1 };
         let dim = &self.window[fastest];
@@ -159,6 +160,7 @@ impl AddressFunction {
             if let Some(unit) = self.swizzle.map(|sw| 1i64 << sw.per_element())
                 && by != 0
             {
+                // Until the low bits carry, the XOR adds one constant.
                 let low = (self.offset + self.linear_address(index)).rem_euclid(unit);
                 let room = if by > 0 { unit - 1 - low } else { low };
                 count = count.min(room / by.abs() + 1);
@@ -169,7 +171,7 @@ impl AddressFunction {
     }
 }
 
-/// A dimension of a window, the weights of one step in it, and the breaks inside.
+/// A dimension of a window with the weights of one step in it.
 struct WindowDimension<'a> {
     weight: i64,
     padded_weight: i64,
@@ -177,7 +179,7 @@ struct WindowDimension<'a> {
 }
 
 impl WindowDimension<'_> {
-    /// The multiples of a padded index that one step divides.
+    /// Appends the multiples of a padded index of which one step is a divisor.
     fn append_multiples(&self, multiples: i64, out: &mut Vec<LinearBreaks>) {
         let PaddedExtent { begin, valid, .. } = *self.dim;
         let unit = multiples / self.padded_weight;
@@ -186,13 +188,13 @@ impl WindowDimension<'_> {
         }
         let stretch = self.weight * valid;
         let phase = (-begin).rem_euclid(unit) * self.weight;
-        // Longer than the dimension: each holds one multiple.
+        // A unit longer than the dimension has at most one multiple in it.
         let modulus = if unit < valid { unit * self.weight } else { stretch };
         out.push(LinearBreaks { modulus, stretch, phase });
     }
 
-    /// Where a swizzle acts along a digit: its low bits stay, its middle bits move, its high bits
-    /// stay. Only a hint, as loops that a swizzle bends are tabulated.
+    /// Appends where a swizzle acts along a digit: it keeps the low bits, moves the middle bits and keeps the high
+    /// bits. Missing breaks cost size alone, because loops that a swizzle does not leave linear are tabulated.
     fn append_swizzle_breaks(
         &self,
         padded_weight: i64,

@@ -16,7 +16,7 @@ pub enum PaddingFill {
     /// The executor writes its fill value to every padding position.
     Padding,
     /// The executor writes its fill value to everything that holds no element in a destination of
-    /// this many elements: padding, the gaps between elements, what lies in front and behind.
+    /// this many elements: padding, the gaps between elements, and what is before and behind them.
     Rest {
         /// Elements that the destination holds.
         len: i64,
@@ -26,23 +26,25 @@ pub enum PaddingFill {
 impl MovePlan {
     /// The plan that moves a tensor of `shape` from `src` to `dst`.
     ///
-    /// Both layouts land on one memory each. Every place of an element is written (replicas of
-    /// `dst`), one is read. Two elements that share a place of `dst` are [`LayoutError::Aliased`] with
-    /// both: the result would depend on the order of the copies.
+    /// Both layouts map to one memory each. All addresses of an element are written (replicas of `dst`), one is
+    /// read. Two elements that share an address of `dst` are [`LayoutError::Aliased`] with both: the result would
+    /// depend on the order of the copies.
     ///
     /// [`PaddingFill::Rest`] is [`LayoutError::TooLarge`] where the gaps are too scattered to list;
-    /// [`Mover::search_between`](crate::Mover::between) then fills the destination before it copies.
+    /// [`Mover::between`](crate::Mover::between) then fills the destination before it copies.
     pub fn between(
         src: &Layout,
         dst: &Layout,
         shape: &[i64],
         fill: PaddingFill,
     ) -> Result<MovePlan> {
+        zellige_calls::record_call!();
         src.check_shape_size(shape)?;
         dst.check_shape_size(shape)?;
         find_memory_axis(src)?;
         find_memory_axis(dst)?;
-        // Places that are apart in the padded domain are apart among the elements.
+        // Elements are a part of the padded domain, so addresses that are distinct there are distinct here. The
+        // answer also decides how padding is listed.
         let apart = dst.padded_domain().find_clash()?.is_none();
         if !apart && let Some((a, b, place)) = dst.find_clash()? {
             return Err(LayoutError::Aliased { a, b, place: Box::new(place) });
@@ -52,14 +54,16 @@ impl MovePlan {
             _ => build_nests(Some(&AddressFunction::new(src)?), &AddressFunction::new(dst)?)?
                 .into_nests(),
         };
-        // Long runs first; the rest in the order of the index.
+        // The nest that moves most comes first, so that threads begin with it; a stable sort keeps the others in the
+        // order of the index.
         copies.sort_by_key(|n| std::cmp::Reverse(n.element_count()));
         let fills = match fill {
             PaddingFill::Leave => Vec::new(),
             PaddingFill::Padding if apart => plan_padding_fills(dst)?,
             PaddingFill::Padding => list_padding_fills(dst)?,
-            // Where padding is all that there is beside elements, its loops are those of the layout; the gaps
-            // between copies say the same with loops that belong to no dimension.
+            // Where everything that is no element is padding, the loops of the padding are those of the layout. The
+            // gaps between copies are the same addresses in loops that belong to no dimension, which a kernel on a
+            // GPU cannot fuse with the copies.
             PaddingFill::Rest { len } => match plan_padding_fills(dst) {
                 Ok(padding) if apart && covers_buffer(&copies, &padding, len) => padding,
                 _ => fill_unwritten(&copies, len)?,
@@ -69,7 +73,7 @@ impl MovePlan {
     }
 }
 
-/// The padding of the destination: in each dimension in turn what lies outside its valid part,
+/// The padding of the destination: in each dimension in turn what is outside its valid part,
 /// earlier dimensions valid, later ones padded.
 fn plan_padding_fills(dst: &Layout) -> Result<Vec<FillNest>> {
     let Some(window) = dst.window() else { return Ok(Vec::new()) };
@@ -105,7 +109,7 @@ fn plan_padding_fills(dst: &Layout) -> Result<Vec<FillNest>> {
     Ok(all.into_nests().into_iter().map(fill).collect())
 }
 
-/// Whether places that are all apart are everything from 0 up to `len`.
+/// Whether addresses that are all distinct are everything from 0 to `len`.
 fn covers_buffer(copies: &[CopyNest], fills: &[FillNest], len: i64) -> bool {
     let inside = |range: Option<(i64, i64)>| range.is_none_or(|(lo, hi)| lo >= 0 && hi < len);
     let written = copies.iter().map(CopyNest::element_count).sum::<i64>();
@@ -115,7 +119,7 @@ fn covers_buffer(copies: &[CopyNest], fills: &[FillNest], len: i64) -> bool {
         && inside(address_bounds(fills))
 }
 
-/// The lowest and the highest place of some fills.
+/// The lowest and the highest address of some fills.
 fn address_bounds(fills: &[FillNest]) -> Option<(i64, i64)> {
     let ranges = fills.iter().flat_map(|f| {
         let reach: i64 = f.loops.iter().map(|(r, s)| ((r - 1) * s).max(0)).sum();
@@ -125,11 +129,11 @@ fn address_bounds(fills: &[FillNest]) -> Option<(i64, i64)> {
     ranges.reduce(|(a, b), (lo, hi)| (a.min(lo), b.max(hi)))
 }
 
-/// Everything up to `len`, and up to the last element where that lies behind, that no copy writes.
+/// Everything that no copy writes, up to `len` or to the last element, whichever is further.
 fn fill_unwritten(copies: &[CopyNest], len: i64) -> Result<Vec<FillNest>> {
     let (low, high) = MovePlan::address_range(copies, |s| s.1, |l| l.dst).unwrap_or((0, -1));
     if low < 0 {
-        // Refused with the address when the plan is assembled.
+        // `assemble_plan` refuses the address, and can name it.
         return Ok(Vec::new());
     }
     let limit = MAX_PIECES as u64;
@@ -137,7 +141,7 @@ fn fill_unwritten(copies: &[CopyNest], len: i64) -> Result<Vec<FillNest>> {
         .ok_or(LayoutError::TooLarge { what: "listing scattered gaps", limit })
 }
 
-/// Lists every padding position: for padding that shares places with itself or with elements.
+/// Lists every padding position, for padding that shares addresses with itself or with elements.
 fn list_padding_fills(dst: &Layout) -> Result<Vec<FillNest>> {
     let whole = dst.padded_domain();
     let places = whole.size().saturating_mul(whole.tile().replica_count());
@@ -156,7 +160,7 @@ fn list_padding_fills(dst: &Layout) -> Result<Vec<FillNest>> {
     Ok(vec![FillNest { loops: Vec::new(), starts }])
 }
 
-/// Every place of every element.
+/// All addresses of all elements.
 fn list_addresses(layout: &Layout) -> Result<Vec<i64>> {
     let axis = find_memory_axis(layout)?.unwrap_or(Axis::M);
     if layout.tile().replica_count() == 1 {

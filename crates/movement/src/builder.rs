@@ -10,10 +10,10 @@ use zellige_layout::{LayoutError, Result};
 /// Starts listed before a move is refused as too irregular.
 pub(crate) const MAX_STARTS: usize = 1 << 22;
 
-/// The nests that copy every element of `src` to its places in `dst`; without a source the places
+/// The nests that copy every element of `src` to its addresses in `dst`; without a source the addresses
 /// alone, as nests that read nothing.
 ///
-/// Both sides are not empty and of one size.
+/// Neither side is empty, and both have the same number of elements.
 pub(crate) fn build_nests(
     src: Option<&AddressFunction>,
     dst: &AddressFunction,
@@ -29,7 +29,8 @@ pub(crate) fn build_nests(
     {
         return Ok(builder);
     }
-    // The last resort: evenly spaced elements, as far as they are that on both sides.
+    // The last resort, where padding cuts digits: runs of elements that are evenly spaced on both sides, one start
+    // each. Such plans are large, but so is what they describe.
     builder = NestBuilder::default();
     let mut at = 0;
     while at < dst.element_count() {
@@ -47,12 +48,12 @@ pub(crate) fn build_nests(
 #[derive(Default)]
 pub(crate) struct NestBuilder {
     nests: Vec<CopyNest>,
-    /// Where the nest with these loops is, past the first [`LINEAR_SEARCH_NESTS`].
+    /// The index of the nest with these loops, behind the first [`LINEAR_SEARCH_NESTS`].
     index: HashMap<Vec<CopyLoop>, usize>,
     starts: usize,
 }
 
-/// Nests that are looked through one by one; most plans have no more.
+/// Nests that are compared one by one. Most plans have no more, and a hash of the loops would take longer.
 const LINEAR_SEARCH_NESTS: usize = 8;
 
 impl NestBuilder {
@@ -77,6 +78,7 @@ impl NestBuilder {
         }
         let copy = |(range, stride): &(i64, i64)| CopyLoop { range: *range, src: 0, dst: *stride };
         loops.extend(dst.replica.iter().map(copy));
+        // Strides come from the addresses of neighbours alone: the caller has cut the index where they change.
         let (a, b) = (src.map_or(0, |s| s.offset + a), dst.offset + b);
         match tabulate_swizzled(loops, a, b, src.and_then(|s| s.swizzle), dst.swizzle) {
             Some((loops, starts)) => self.add_nest(normalize_loops(loops), &starts),
@@ -86,6 +88,7 @@ impl NestBuilder {
 
     /// Adds a nest, or its starts to the nest with the same loops; false where they are too many.
     pub(crate) fn add_nest(&mut self, loops: Vec<CopyLoop>, starts: &[(i64, i64)]) -> bool {
+        // Starts may be millions, so a request with a limit on its work has to count them.
         zellige_guard::count_many_steps(1 + starts.len());
         self.starts += starts.len();
         if self.starts > MAX_STARTS {
@@ -114,7 +117,10 @@ impl NestBuilder {
 /// Drops unit loops, sorts by falling destination stride, fuses loops that continue one another.
 fn normalize_loops(mut loops: Vec<CopyLoop>) -> Vec<CopyLoop> {
     loops.retain(|l| l.range != 1);
+    // In the order of the destination, because a line that is written in parts costs more than one that is read so.
     loops.sort_by_key(|l| std::cmp::Reverse((l.dst.abs(), l.src.abs())));
+    // A loop continues the next outer one where that one's step is its whole reach, on both sides: then the two
+    // count as one loop.
     let mut kept = 0;
     for i in 0..loops.len() {
         let inner = loops[i];

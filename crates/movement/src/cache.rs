@@ -1,4 +1,4 @@
-//! Moves that were planned before.
+//! A cache of planned moves.
 
 use crate::between::PaddingFill;
 use crate::dtypes::MoveDtypes;
@@ -9,19 +9,19 @@ use zellige_layout::Layout;
 
 /// Movers by what they were planned from: both layouts, the shape, the elements, the fill.
 ///
-/// It holds at most its capacity; a new move takes the place of one that was not used for long.
-/// Threads share it: they wait for one another only where their moves fall into the same set.
+/// It holds at most its capacity; a new move replaces the one of its set that was used least recently.
+/// Threads share it: one waits for another only where their moves belong to the same set.
 /// A hit compares the layouts as they are written, so two spellings of one layout are two entries.
 ///
 /// ```
 /// use zellige_float::Format;
-/// use zellige_layout::Strided;
-/// use zellige_movement::{Fill, PlanCache};
+/// use zellige_layout::StridedLayout;
+/// use zellige_movement::{PaddingFill, PlanCache};
 /// let cache = PlanCache::new(64);
-/// let row = Strided::contiguous(&[8, 6])?.to_layout()?;
-/// let column = Strided::new(&[8, 6], &[1, 8], 0)?.to_layout()?;
+/// let row = StridedLayout::new_contiguous(&[8, 6])?.to_layout()?;
+/// let column = StridedLayout::new(&[8, 6], &[1, 8], 0)?.to_layout()?;
 /// for _ in 0..3 {
-///     let mover = cache.mover(&row, &column, &[8, 6], Format::F16, Fill::Leave)?;
+///     let mover = cache.plan_or_reuse(&row, &column, &[8, 6], Format::F16, PaddingFill::Leave)?;
 ///     assert_eq!(mover.dst_bytes(), 96);
 /// }
 /// assert_eq!((cache.stats().hits, cache.stats().misses), (2, 1));
@@ -34,10 +34,10 @@ pub struct PlanCache {
     misses: AtomicU64,
 }
 
-/// How a cache has been used.
+/// Counts of the uses of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheStats {
-    /// Moves that were there.
+    /// Moves that were found.
     pub hits: u64,
     /// Moves that had to be planned, refused ones included.
     pub misses: u64,
@@ -113,7 +113,8 @@ impl PlanCache {
             return Ok(found);
         }
         self.misses.fetch_add(1, Ordering::Relaxed);
-        // Planned outside the lock: others go on, and at worst two plan the same.
+        // Planned outside the lock, so that other moves of this set need not wait; at worst two threads plan the
+        // same move.
         let mover = Arc::new(Mover::between(src, dst, shape, dtypes, fill)?);
         let mut set = self.lock_set_of(hash);
         if let Some(found) = set.find_entry(same) {
@@ -125,7 +126,7 @@ impl PlanCache {
         Ok(mover)
     }
 
-    /// How it has been used.
+    /// Counts of its uses.
     pub fn stats(&self) -> CacheStats {
         let len = self.sets.iter().map(|s| lock_set(s).entries.len()).sum();
         CacheStats {
@@ -136,7 +137,7 @@ impl PlanCache {
         }
     }
 
-    /// Forgets every move; the counts go on.
+    /// Forgets every move; the counts stay.
     pub fn forget_moves(&self) {
         for set in &self.sets {
             lock_set(set).entries.clear();
@@ -144,12 +145,13 @@ impl PlanCache {
     }
 
     fn lock_set_of(&self, hash: u64) -> MutexGuard<'_, CacheSet> {
+        // The high half: the multiplications of the hash mix it best.
         let index = usize::try_from(hash >> 32).unwrap_or(0) % self.sets.len();
         lock_set(&self.sets[index])
     }
 }
 
-/// A set is consistent between any two statements, so one that a panic left is still good.
+/// Locks a set, also one whose lock a panic has poisoned: it is consistent between any two statements.
 fn lock_set(set: &Mutex<CacheSet>) -> MutexGuard<'_, CacheSet> {
     set.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -172,7 +174,7 @@ impl CacheSet {
     }
 }
 
-/// A hash of the numbers of a move. Names of axes are left to the comparison.
+/// A hash of the numbers of a move.
 fn hash_move(
     src: &Layout,
     dst: &Layout,
@@ -180,6 +182,9 @@ fn hash_move(
     dtypes: MoveDtypes,
     fill: PaddingFill,
 ) -> u64 {
+    // Names of axes are left to the comparison: moves that differ in these alone are rare. The hash need not resist
+    // chosen keys, as the standard one does, because a collision costs a comparison and nothing else.
+    // The multiplier is the golden ratio in 64 bits (Knuth, The Art of Computer Programming, volume 3, section 6.4).
     let mut hash = 0u64;
     let mut add = |value: i64| {
         hash = (hash.rotate_left(5) ^ value.cast_unsigned()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -190,6 +195,7 @@ fn hash_move(
             add(it.extent);
             add(it.stride);
         }
+        // A separator: no extent is negative, so shard and replica cannot be mistaken for one another.
         add(-1);
         for it in tile.replica() {
             add(it.extent);

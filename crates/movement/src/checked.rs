@@ -1,12 +1,12 @@
-//! Plans from elsewhere: what was written down is checked before it is a plan again.
+//! Plans that are read from a file: they are checked before they are plans again.
 //!
-//! The engine trusts a plan with memory: its addresses stay inside the buffers that it asks for, and
-//! threads write disjoint places. A file can claim anything, so both are shown anew.
+//! The engine trusts a plan with memory: its addresses stay inside the buffers that it requires, and
+//! threads write disjoint addresses. A file can claim anything, so both are proved anew.
 
 use crate::plan::{CopyLoop, CopyNest, FillNest, MovePlan};
 use serde::Deserialize;
 
-/// The fields of a plan, not yet believed.
+/// The fields of a plan, not yet checked.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UncheckedPlan {
@@ -18,7 +18,7 @@ pub(crate) struct UncheckedPlan {
     dst_range: Option<(i64, i64)>,
 }
 
-/// Places that are listed one by one to see that none is written twice.
+/// Addresses that are listed one by one to see that none is written twice, at most: 32 MiB of bits.
 const MAX_PLACES: i128 = 1 << 28;
 
 impl TryFrom<UncheckedPlan> for MovePlan {
@@ -52,6 +52,7 @@ impl TryFrom<UncheckedPlan> for MovePlan {
             written += check_inside(&what, "destination", fill, dst_range)?;
             walks.push(fill.clone());
         }
+        // The proof by strides holds for almost every plan and takes no time; the list decides what it leaves open.
         if !strides_prove_disjoint(&walks) {
             let places = dst_range.map_or(0, |(_, high)| i128::from(high) + 1);
             if places.max(written) > MAX_PLACES {
@@ -67,10 +68,10 @@ impl TryFrom<UncheckedPlan> for MovePlan {
 }
 
 impl MovePlan {
-    /// The plan of these nests and nothing else, each place of which is written once.
+    /// The plan of these nests and nothing else, each address of which is written once.
     ///
     /// # Errors
-    /// Addresses below 0, and places that are written twice or that are too many to see that they are not.
+    /// Addresses below 0, and addresses that are written twice or that are too many to see that they are not.
     pub fn from_disjoint_nests(nests: Vec<CopyNest>) -> Result<MovePlan, String> {
         let written: i128 = nests.iter().map(|n| i128::from(n.element_count())).sum();
         let elements = i64::try_from(written).map_err(|_| "more than 2^63 places".to_string())?;
@@ -82,17 +83,18 @@ impl MovePlan {
     }
 }
 
-/// How many places loops visit, all of them inside the claimed range.
+/// The number of addresses that loops visit, all of them inside the claimed range.
 fn check_inside(
     what: &str,
     side: &str,
     walk: &FillNest,
     range: Option<(i64, i64)>,
 ) -> Result<i128, String> {
+    // In 128 bits, because a file may name any numbers and their products must not wrap around.
     let (mut down, mut up, mut count) = (0i128, 0i128, 1i128);
     let size = range.map_or(0, |(_, high)| i128::from(high) + 1);
     for (n, stride) in &walk.loops {
-        // A single step has a stride too, and it is turned into bytes.
+        // A loop of a single step has a stride too, which the engine multiplies by the bytes of an element.
         if *n < 1 || i128::from(*stride).abs() > size {
             return Err(format!("{what}: a loop of {n} steps of {stride} in the {side}"));
         }
@@ -114,8 +116,8 @@ fn check_inside(
     Ok(total)
 }
 
-/// Whether the strides of every nest each pass everything inside, and no two starts lead to ranges that meet: then no place is met
-/// twice.
+/// Whether strides alone show that no address is written twice: every stride is larger than the reach of the loops
+/// of smaller strides, and the ranges of no two starts overlap.
 fn strides_prove_disjoint(walks: &[FillNest]) -> bool {
     let mut ranges = Vec::new();
     for FillNest { loops, starts } in walks {
@@ -141,7 +143,7 @@ fn strides_prove_disjoint(walks: &[FillNest]) -> bool {
     ranges.windows(2).all(|pair| pair[0].1 < pair[1].0)
 }
 
-/// Every place, ticked off.
+/// Sets a bit for every address, and refuses one that is set already.
 fn check_disjoint_by_list(walks: &[FillNest], places: usize) -> Result<(), String> {
     let mut seen = vec![0u64; places.div_ceil(64)];
     for FillNest { loops, starts } in walks {

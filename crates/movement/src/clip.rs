@@ -1,4 +1,4 @@
-//! A part of a plan: what it writes between two addresses.
+//! Parts of a plan: what it writes between two addresses of the destination.
 //!
 //! A destination larger than memory is written slab by slab; each slab is a plan of its own.
 
@@ -11,7 +11,7 @@ impl MovePlan {
     /// **Law**: the clips of a partition of the destination write together what the plan writes, and
     /// each writes only its own part.
     ///
-    /// Addresses begin at 0 and end with the plan: a part outside is empty.
+    /// Addresses are from 0 to the end of the plan: a part outside is empty.
     pub fn clip_destination(&self, low: i64, high: i64) -> MovePlan {
         let low = low.clamp(0, self.dst_len());
         let high = high.clamp(low, self.dst_len());
@@ -41,7 +41,7 @@ impl MovePlan {
         let src_range = MovePlan::address_range(&nests, |s| s.0, |l| l.src);
         let mut dst_range = MovePlan::address_range(&nests, |s| s.1, |l| l.dst);
         if !fills.is_empty() {
-            // Fills stay inside the slab by construction.
+            // Fills stay inside the slab by construction, so its ends bound them without a look at each.
             let last = (high - low - 1).min(self.dst_len() - 1 - low);
             dst_range = Some(dst_range.map_or((0, last), |(_, hi)| (0, hi.max(last))));
         }
@@ -63,7 +63,7 @@ impl MovePlan {
                 halve_source_reach(&nest.loops, *a, *b, most.max(1), &mut nests);
             }
         }
-        // Nests that read the same part of the source go together, so that it is read once.
+        // Nests that read the same part of the source are put together, so that it is read once.
         let reads = |nest: &CopyNest| {
             MovePlan::address_range(std::slice::from_ref(nest), |s| s.0, |l| l.src)
         };
@@ -78,6 +78,7 @@ impl MovePlan {
                 Some(((first, end), part)) => {
                     part.elements += elements;
                     part.src_range = Some((first, end.max(high)));
+                    // Halves of one loop are added one behind the other, so the last few nests are enough to look at.
                     match part.nests.iter_mut().rev().take(8).find(|n| n.loops == nest.loops) {
                         Some(same) => same.starts.extend(nest.starts),
                         None => part.nests.push(nest),
@@ -99,7 +100,7 @@ impl MovePlan {
         parts
     }
 
-    /// The source addresses it reads: from the first to one past the last.
+    /// The source addresses that it reads: from the first to one past the last.
     pub fn source_window(&self) -> (i64, i64) {
         self.src_range.map_or((0, 0), |(low, high)| (low, high + 1))
     }
@@ -107,7 +108,7 @@ impl MovePlan {
     /// The same plan for a source buffer that begins at address `low`.
     ///
     /// # Errors
-    /// [`MoveError::Begins`] where it reads what lies in front of that buffer.
+    /// [`MoveError::Begins`] where it reads addresses before that buffer.
     pub fn with_source_at(mut self, low: i64) -> Result<MovePlan, MoveError> {
         let reads = self.src_range.map_or(i64::MAX, |(reads, _)| reads);
         if low < 0 || low > reads {
@@ -156,7 +157,7 @@ fn halve_source_reach(loops: &[CopyLoop], a: i64, b: i64, most: i64, out: &mut V
     }
 }
 
-/// How far loops go below and above their start.
+/// How far loops reach below and above their start.
 fn loop_reach(loops: &[CopyLoop], stride: fn(&CopyLoop) -> i64) -> (i64, i64) {
     loops.iter().fold((0, 0), |(down, up), l| {
         let r = (l.range - 1) * stride(l);
@@ -185,7 +186,8 @@ fn clip_nest(loops: &[CopyLoop], a: i64, b: i64, low: i64, high: i64, out: &mut 
         let at = b + i * outer.dst;
         at + down >= low && at + up < high
     };
-    // Steps that write nothing here are not looked at: a loop may have as many as the tensor has elements.
+    // Steps that write nothing in the range are skipped by a division, because a loop may have as many as the tensor
+    // has elements.
     let (mut i, end) = steps_meeting_range(outer, b + down, b + up, low, high);
     while i < end {
         let (at_a, at_b) = (a + i * outer.src, b + i * outer.dst);
@@ -194,7 +196,8 @@ fn clip_nest(loops: &[CopyLoop], a: i64, b: i64, low: i64, high: i64, out: &mut 
             i += 1;
             continue;
         }
-        // The steps that fit form one stretch: addresses grow (or fall) with the index.
+        // Addresses grow (or fall) with the step, so the steps that fit are one stretch, and its end is found by
+        // halving.
         let mut last = end - 1;
         if !whole(last) {
             let mut first_out = last;
@@ -225,7 +228,7 @@ fn steps_meeting_range(l: &CopyLoop, from: i64, to: i64, low: i64, high: i64) ->
     let ceil = |n: i128| n.div_euclid(by) + i128::from(n.rem_euclid(by) > 0 && by > 0);
     let (first, last) = match by > 0 {
         true => (ceil(least), most.div_euclid(by)),
-        // Dividing by a negative number turns both around; `div_euclid` rounds it up then.
+        // Dividing by a negative number exchanges the two bounds, and `div_euclid` rounds up then.
         false => (most.div_euclid(by), least.div_euclid(by) - i128::from(least.rem_euclid(by) > 0)),
     };
     let inside = |n: i128| i64::try_from(n.clamp(0, i128::from(l.range))).unwrap_or(0);

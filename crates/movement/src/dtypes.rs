@@ -1,9 +1,9 @@
-//! What the elements of a move are: bytes that stay as they are, or numbers that change format.
+//! The elements of a move: bytes that stay as they are, or numbers that change their format.
 
 use crate::engine::MoveError;
 use zellige_float::{Dtype, Format};
 
-/// The elements of the two sides of a move.
+/// The elements of the source and of the destination of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MoveDtypes {
     /// Elements of so many bytes, moved as they are: 1, 2, 4, 8 or 16.
@@ -25,6 +25,7 @@ impl From<Format> for MoveDtypes {
 
 impl From<(Format, Format)> for MoveDtypes {
     fn from((from, to): (Format, Format)) -> MoveDtypes {
+        // Equal formats are moved as bytes, so that a NaN keeps its payload.
         if from == to { from.into() } else { MoveDtypes::Formats { from, to } }
     }
 }
@@ -36,6 +37,7 @@ impl MoveDtypes {
     /// [`MoveError::Dtype`] where elements are parts of bytes, or numbers in a format without a
     /// conversion.
     pub fn between(from: Dtype, to: Dtype) -> Result<MoveDtypes, MoveError> {
+        // A dtype without a number format (complex numbers, for one) may still be moved as bytes.
         if from == to {
             let width = usize::try_from(from.bits() / 8).ok().filter(|w| *w > 0);
             return width

@@ -1,10 +1,10 @@
-//! The places of a buffer that no copy writes.
+//! The addresses of a buffer that no copy writes.
 
 use crate::builder::NestBuilder;
 use crate::plan::{CopyLoop, CopyNest, FillNest};
 
-/// Pieces that are looked at one by one, at most. Gaps that take more are cheaper to write before
-/// the copies, together with everything else.
+/// Pieces that are looked at one by one, at most. Where gaps take more, it is cheaper to fill the whole buffer
+/// before the copies.
 pub(crate) const MAX_PIECES: usize = 1 << 14;
 
 /// The fills of every address in `[0, len)` that the nests do not write.
@@ -39,12 +39,12 @@ struct AddressWalk {
 }
 
 impl AddressWalk {
-    /// What one nest writes, for each of its starts.
+    /// The addresses that one nest writes, for each of its starts.
     fn from_nest(nest: &CopyNest) -> impl Iterator<Item = AddressWalk> {
         let mut loops: Vec<(i64, i64)> =
             nest.loops.iter().filter(|l| l.range > 1).map(|l| (l.range, l.dst.abs())).collect();
         loops.sort_unstable_by_key(|(_, by)| std::cmp::Reverse(*by));
-        // Loops that continue one another on this side alone.
+        // Loops that continue one another in the destination are one loop here: what is read does not matter.
         let mut fused: Vec<(i64, i64)> = Vec::with_capacity(loops.len());
         for (n, by) in loops {
             match fused.last_mut() {
@@ -74,7 +74,7 @@ struct GapSearch {
 }
 
 impl GapSearch {
-    /// Finds what is free in `[low, high)`, which holds all these walks, at every position of the
+    /// Finds the free addresses in `[low, high)`, which holds all these walks, at every position of the
     /// loops around.
     fn search_between(
         &mut self,
@@ -86,6 +86,7 @@ impl GapSearch {
         walks.sort_unstable_by_key(|w| w.start);
         let mut free = low;
         let mut walks = walks.into_iter().peekable();
+        // Walks that overlap form a group; between groups everything is free.
         while let Some(first) = walks.next() {
             self.add_gap(first.start - free, free, around)?;
             let (start, mut end) = (first.start, first.end_address());
@@ -100,7 +101,7 @@ impl GapSearch {
         self.add_gap(high - free, free, around)
     }
 
-    /// Finds what is free among walks that overlap, between the first and the last of their places.
+    /// Finds the free addresses among walks that overlap, between the first and the last address of them.
     fn search_overlapping(
         &mut self,
         group: Vec<AddressWalk>,
@@ -112,7 +113,7 @@ impl GapSearch {
         if group.len() == 1 && group[0].loops.len() == 1 && by == 1 {
             return Some(());
         }
-        // Steps of one loop that all take at once and that stay apart: one of them stands for all.
+        // All walks share their outermost loop, and its steps do not overlap: one step shows the gaps of all.
         if group.iter().all(|w| w.loops.first() == Some(&(n, by))) {
             let inner: Vec<AddressWalk> = group.iter().map(AddressWalk::first_outer_step).collect();
             let one = inner.iter().map(AddressWalk::end_address).max()?;
@@ -124,7 +125,8 @@ impl GapSearch {
                 return self.search_between(inner, start, one, &outer);
             }
         }
-        // Else the loops with the widest steps are taken apart.
+        // Otherwise the loops with the widest steps are listed step by step. Their number counts against the limit,
+        // because this is the one place where work grows with the size of loops.
         let steps = |w: &AddressWalk| w.loops.first().map_or(0, |(_, by)| *by);
         let widest = group.iter().map(steps).max()?;
         let mut parts = Vec::new();
@@ -143,7 +145,7 @@ impl GapSearch {
         self.search_between(parts, start, end, around)
     }
 
-    /// Adds `count` adjacent places.
+    /// Adds `count` adjacent addresses.
     fn add_gap(&mut self, count: i64, start: i64, around: &[(i64, i64)]) -> Option<()> {
         if count == 0 {
             return Some(());

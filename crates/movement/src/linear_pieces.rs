@@ -1,20 +1,20 @@
 //! Cutting a range of indices into pieces on which two layouts are both linear.
 //!
-//! Each side of a move is piecewise linear in the flat index: it turns where a dimension of its
-//! window ends, and inside a dimension at the multiples of its weights, counted from where the
-//! padded dimension begins. Places of the same distance form a *level*. A range between two places
-//! of one level knows only the smaller levels, and what they do in it repeats after their least
-//! common multiple: whole periods become one loop, the two ends are cut by themselves.
+//! Each side of a move is piecewise linear in the flat index. It has *breaks*, where its slope changes: where a
+//! dimension of its window ends, and inside a dimension at the multiples of its weights, counted from where the
+//! padded dimension begins. Breaks of the same distance form a *level*. Between two breaks of one level there are
+//! those of the smaller levels alone, and they repeat after their least common multiple: whole periods become one
+//! loop, and the two ends are cut by themselves.
 //!
-//! Where tilings nest the period is the distance, and a level gives one body and a remainder; where
-//! they do not (2x3 against 3x2), one period is cut at every place and the loop repeats that.
+//! Where tilings nest the period is the distance, and a level gives one body and a remainder. Where they do not
+//! (2x3 against 3x2), one period is cut at every break and the loop repeats that.
 
 use smallvec::SmallVec;
 
-/// Places where a function of the index stops being linear: inside every stretch of `stretch`
-/// indices, those that are `phase` modulo `modulus`, counted from the first index of the stretch.
+/// Breaks of a function of the index, where it stops being linear: inside every stretch of `stretch` indices,
+/// those that are `phase` modulo `modulus`, counted from the first index of the stretch.
 ///
-/// A dimension of 100 in sticks of 64 turns at 64, 100, 164, 200 and so on: distance 64 in stretches
+/// A dimension of 100 in sticks of 64 has breaks at 64, 100, 164, 200 and so on: distance 64 in stretches
 /// of 100, and distance 100. Invariant: `0 < modulus <= stretch`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LinearBreaks {
@@ -30,7 +30,7 @@ impl LinearBreaks {
     }
 }
 
-/// All places of one distance, and after how many indices they and all smaller levels repeat.
+/// All breaks of one distance, and the period after which they and all smaller levels repeat.
 #[derive(Debug)]
 struct BreakLevel {
     modulus: i64,
@@ -44,11 +44,11 @@ pub(crate) type PieceLoops = SmallVec<[(i64, i64); 8]>;
 /// Gives the pieces of `[0, size)` to `emit`: a start and loops, which stand for the indices
 /// `start + sum c_k * weight_k`, `c_k < count_k`.
 ///
-/// **Law**: every index is in one piece; functions that turn only at `breaks` are linear in the
+/// **Law**: every index is in one piece; functions that are linear between `breaks` are linear in the
 /// digits `c_k` of a piece. Every stretch of one entry must be the modulus of an entry of its own,
 /// or no smaller than `size`.
 ///
-/// False as soon as `emit` says so.
+/// False as soon as `emit` returns false.
 pub(crate) fn emit_linear_pieces(
     size: i64,
     breaks: &mut [LinearBreaks],
@@ -76,7 +76,8 @@ fn order_levels(breaks: &mut [LinearBreaks]) -> SmallVec<[BreakLevel; 8]> {
         }
     }
     for i in 0..levels.len() {
-        // What begins anew with every stretch repeats with the stretch, which is a level itself.
+        // Breaks that begin anew with every stretch repeat with the stretch, which is a level itself; so they do not
+        // lengthen the period of larger levels.
         let modulus = levels[i].modulus;
         let inner = levels[..=i].iter().filter(|l| {
             l.modulus == modulus
@@ -97,7 +98,7 @@ fn lcm(a: i64, b: i64) -> i64 {
 
 type EmitPiece<'a> = dyn FnMut(i64, &[(i64, i64)]) -> bool + 'a;
 
-/// The pieces of `[lo, hi)`, which holds no place of a larger level inside, under `outer` loops.
+/// The pieces of `[lo, hi)`, which has no break of a larger level inside, under `outer` loops.
 fn descend_levels(
     lo: i64,
     hi: i64,
@@ -114,7 +115,7 @@ fn descend_levels(
         outer.pop();
         return go_on;
     };
-    // The range lies in one stretch of each entry: its places are one progression here.
+    // The range is inside one stretch of each entry, so that its breaks are one progression here.
     let phases: SmallVec<[i64; 4]> =
         level.breaks.iter().map(|b| lo - lo % b.stretch + b.phase).collect();
     let next = |at: i64| {
@@ -136,6 +137,7 @@ fn descend_levels(
         true
     };
     let whole = (hi - first) / level.period;
+    // A loop of one step is no loop: the pieces are emitted as they are.
     if whole < 2 {
         return cut(first, hi, outer);
     }
@@ -194,7 +196,7 @@ mod tests {
             let list = breaks(&list);
             let is_break = |t: i64| {
                 let at = |b: &LinearBreaks| (t % b.stretch - b.phase).rem_euclid(b.modulus) == 0;
-                // A stretch that begins is a place of its own entry, not of the smaller one.
+                // The beginning of a stretch is a break of its own entry, not of the smaller one.
                 list.iter().any(|b| at(b) && (t % b.stretch != 0 || b.stretch == b.modulus))
             };
             for size in [0, 1, 24, 50, 100, 200, 301] {

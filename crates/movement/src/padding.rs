@@ -1,11 +1,11 @@
-//! What padding is filled with, by name or by number.
+//! The values that padding is filled with, by name or by number.
 
 use crate::between::PaddingFill;
 use zellige_float::{Converter, Dtype, Format, format_bounds};
 
 /// What to write into the padding of a destination.
 ///
-/// The neutral values leave a reduction over the padded tensor as it is over the elements alone.
+/// With a neutral value, a reduction over the padded tensor has the result of the reduction over the elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum PaddingValue {
     /// Nothing: padding keeps what it holds.
@@ -24,7 +24,7 @@ pub enum PaddingValue {
     Real(f64),
 }
 
-/// A padding that cannot be had.
+/// A padding value that is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PaddingError {
     /// A word that is no padding.
@@ -35,19 +35,19 @@ pub enum PaddingError {
     Range {
         /// The dtype.
         dtype: &'static str,
-        /// The number asked for.
+        /// The number that was requested.
         value: String,
         /// The lowest number.
         low: String,
         /// The highest number.
         high: String,
     },
-    /// A dtype whose numbers are not known here.
+    /// A dtype without a number format.
     #[error("padding of {dtype} is filled with zero or left; `{asked}` needs a number format")]
     NoNumbers {
         /// The dtype.
         dtype: &'static str,
-        /// What was asked for.
+        /// The value that was requested.
         asked: String,
     },
 }
@@ -140,13 +140,14 @@ impl PaddingValue {
         };
         let bytes = cast(source, format, &given)?;
         let value = f64_of(format, &bytes)?;
+        // The converter rounds; whether the result still is the number that was requested is decided here.
         let held = if format.is_float() {
-            // A format without an infinity may saturate, and the result alone does not show it.
+            // A format without an infinity may saturate to its largest number, which the result alone does not show.
             value.is_nan() == asked.is_nan()
                 && value.is_finite() == asked.is_finite()
                 && (asked.is_nan() || asked.abs() <= format_bounds(format).1)
         } else {
-            // The ends of 64 bits are not numbers of binary64, and saturate to what was meant.
+            // The ends of 64 bits are no numbers of binary64, so these are compared as integers too.
             value == asked || cast(format, source, &bytes)? == given
         };
         held.then_some(FillElement { bytes, value })

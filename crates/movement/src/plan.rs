@@ -1,4 +1,4 @@
-//! Plans: loop nests that say which element goes where.
+//! Plans: loop nests that give every element its destination.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -17,8 +17,8 @@ pub struct CopyLoop {
 /// A loop nest: for every pair `(a, b)` of `starts` and every combination of loop digits,
 /// `destination[b + sum i * dst] = source[a + sum i * src]`.
 ///
-/// Most nests have one start. A swizzle, or tilings that do not nest, give one nest several: the
-/// small permutation table of what loops alone cannot say.
+/// Most nests have one start. A swizzle, or tilings that do not nest, give one nest several: a small
+/// permutation table for what loops alone cannot express.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyNest {
     /// Outermost first: by falling destination stride.
@@ -60,18 +60,18 @@ impl FillNest {
 
 /// How to move a tensor from one layout to another.
 ///
-/// **Law**: running the nests writes every place of every element exactly once, with the element
-/// that the source layout holds; the fills write every padding position once, and nothing else.
+/// **Law**: running the nests writes every address of every element exactly once, with the element that the
+/// source layout holds; the fills write every padding position once, and nothing else.
 ///
-/// A plan serialises, and what is read back is checked before it is a plan again: loops that leave
-/// their buffers or write a place twice are an error.
+/// A plan can be serialized. A plan that is read back is checked first: loops that leave their buffers or write an
+/// address twice are an error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "crate::checked::UncheckedPlan")]
 pub struct MovePlan {
     pub(crate) nests: Vec<CopyNest>,
     pub(crate) fills: Vec<FillNest>,
     pub(crate) elements: i64,
-    /// Places written per element.
+    /// Addresses written per element.
     pub(crate) copies: i64,
     /// Lowest and highest source address read, in elements.
     pub(crate) src_range: Option<(i64, i64)>,
@@ -120,7 +120,9 @@ impl MovePlan {
 
     /// What it costs with elements of these widths in bytes.
     pub fn cost_in_bytes(&self, src_bytes: i64, dst_bytes: i64) -> PlanCost {
+        // Runs are counted as if they began on lines: where they begin is known to the buffers alone.
         let lines_of = |run_bytes: i64| run_bytes / 64 + i64::from(run_bytes % 64 > 0);
+        // Saturating, because a plan for a tensor that no memory holds can be made, and so can its cost.
         let (mut lines, mut runs) = (0i64, 0i64);
         for nest in &self.nests {
             let run = nest.run_length();
@@ -207,6 +209,7 @@ impl fmt::Display for CopyNest {
 }
 
 fn loop_name(i: usize) -> String {
+    // From i to z; more loops than that have numbers.
     match u8::try_from(i) {
         Ok(k) if k < 18 => char::from(b'i' + k).to_string(),
         _ => format!("i{i}"),

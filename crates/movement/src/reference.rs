@@ -1,6 +1,7 @@
-//! The obvious mover, element by element, and the obvious executor of a plan.
+//! A mover straight from the definition, element by element, and an executor of plans, loop by loop.
 //!
-//! Neither is fast. Every other mover is compared with [`move_elements`].
+//! Neither is fast, and neither shares arithmetic with the planner or the engine. Every other mover is compared
+//! with [`move_elements`].
 
 use crate::address_function::find_memory_axis;
 use crate::plan::MovePlan;
@@ -21,6 +22,7 @@ pub fn move_elements<T: Copy>(
         let at = |p: &zellige_layout::PhysicalCoordinate| axis.map_or(0, |a| p.get(a));
         points.iter().map(|p| address_to_index(at(p))).collect()
     };
+    // Padding is filled first and everywhere, so that elements that share its addresses win.
     if let Some(value) = fill {
         let whole = dst.padded_domain();
         for i in 0..whole.size() {
@@ -30,6 +32,7 @@ pub fn move_elements<T: Copy>(
         }
     }
     for i in 0..src.size() {
+        // Replicas of a source hold the same element, so any of them will do.
         let read = place(src, src_axis, i)?[0];
         for p in place(dst, dst_axis, i)? {
             to[p] = from[read];
@@ -46,7 +49,7 @@ fn address_to_index(address: i64) -> Result<usize> {
     })
 }
 
-/// Runs a plan loop by loop. Panics where the plan leaves the slices, or writes a place twice.
+/// Runs a plan loop by loop. Panics where the plan leaves the slices, or writes an address twice.
 pub fn run_plan<T: Copy>(plan: &MovePlan, from: &[T], to: &mut [T], fill: Option<T>) {
     let mut written = HashSet::new();
     let mut at = |address: i64| {

@@ -8,7 +8,7 @@ use zellige_layout::Swizzle;
 /// Source and destination addresses; one pair where there is no swizzle.
 pub(crate) type StartAddresses = SmallVec<[(i64, i64); 1]>;
 
-/// Turns loops that a swizzle does not leave linear into a table of starts.
+/// Lists the loops that a swizzle does not leave linear in a table of starts.
 ///
 /// `a` and `b` are the addresses before the swizzle. A loop stays where the stride on a swizzled
 /// side is a multiple of the period of the swizzle, or where it moves only the low bits that the
@@ -23,6 +23,7 @@ pub(crate) fn tabulate_swizzled(
     if src.is_none() && dst.is_none() {
         return Some((loops, StartAddresses::from_slice(&[(a, b)])));
     }
+    // An XOR with bits of the address changes nothing in a loop whose steps leave all bits that take part alone.
     let free = |sw: Option<Swizzle>, stride: i64| {
         sw.is_none_or(|sw| stride % (1 << sw.affected_low_bits()) == 0)
     };
@@ -36,7 +37,8 @@ pub(crate) fn tabulate_swizzled(
     for l in loops {
         if low(src, l.src) && low(dst, l.dst) { kept.push(l) } else { listed.push(l) }
     }
-    // The low bits of every start must leave room for what the kept loops add to them.
+    // The low bits of every start must leave room for what the kept loops add to them: a carry would reach the bits
+    // that the swizzle moves.
     let fits = |sw: Option<Swizzle>, at: i64, stride: fn(&CopyLoop) -> i64| {
         let Some(sw) = sw else { return true };
         let unit = 1i64 << sw.per_element();
@@ -53,6 +55,7 @@ pub(crate) fn tabulate_swizzled(
             if free(src, l.src) && free(dst, l.dst) { kept.push(l) } else { listed.push(l) }
         }
     }
+    // The table is bounded before it is made, and counted against the memory of a request.
     let count = listed.iter().try_fold(1i64, |n, l| n.checked_mul(l.range))?;
     if usize::try_from(count).map_or(true, |n| n > MAX_STARTS) {
         return None;
@@ -67,6 +70,7 @@ pub(crate) fn tabulate_swizzled(
             .flat_map(|(a, b)| (0..l.range).map(move |i| (a + i * l.src, b + i * l.dst)))
             .collect();
     }
+    // Starts are listed in plain addresses and swizzled at last, when all loops have been added.
     let moved = |sw: Option<Swizzle>, at: i64| sw.map_or(at, |sw| sw.apply_to_address(at));
     for (a, b) in &mut starts {
         (*a, *b) = (moved(src, *a), moved(dst, *b));

@@ -1,4 +1,4 @@
-//! What a user of the library relies on: plans that survive being written down, caches, refusals.
+//! Promises to users of the library: plans that are read back are equal, caches, refusals.
 
 mod common;
 
@@ -38,7 +38,7 @@ fn plans_come_back_equal() {
             assert_eq!(back(&part), part, "{part}");
         }
     }
-    // Far larger than what is listed one by one.
+    // Far more addresses than are listed one by one.
     let plan = MovePlan::between(
         &strided(&[1 << 20, 1 << 18], &[1 << 18, 1]),
         &strided(&[1 << 20, 1 << 18], &[1, 1 << 20]),
@@ -87,7 +87,7 @@ fn plans_that_lie_are_refused() {
         let error = serde_json::from_value::<MovePlan>(bad.clone()).expect_err(&bad.to_string());
         assert!(error.to_string().contains(part), "{bad}: {error}");
     }
-    // Too many places to list, in a form that is not plainly right.
+    // Too many addresses to list, with strides that do not prove by themselves that they are distinct.
     let large = json!({
         "nests": [{"loops": [{"range": 1 << 20, "src": 0, "dst": 3}, {"range": 1 << 20, "src": 0, "dst": 2}], "starts": [[0, 0]]}],
         "fills": [], "elements": 1i64 << 40, "copies": 1, "src_range": [0, 0], "dst_range": [0, 1 << 30],
@@ -126,7 +126,7 @@ fn a_cache_counts_bounds_and_never_confuses() {
     let stats = cache.stats();
     assert_eq!(stats.hits + stats.misses, asked);
     assert!(stats.len <= stats.capacity && stats.capacity == 16, "{stats:?}");
-    // The same again and again, from several threads, is planned once.
+    // One move from several threads, many times, is planned once.
     let cache = PlanCache::new(1);
     let first = cache
         .plan_or_reuse(&row, &column, &shape, Format::F32, PaddingFill::Leave)
@@ -154,7 +154,7 @@ fn a_cache_counts_bounds_and_never_confuses() {
     assert_eq!(cache.stats().len, 0);
 }
 
-/// Sizes at the edge of 64 bits: an error, or a plan whose buffers nobody has.
+/// Sizes at the edge of 64 bits: an error, or a plan for buffers larger than any memory.
 #[test]
 fn shapes_that_overflow_are_refused() {
     let huge = 1i64 << 40;

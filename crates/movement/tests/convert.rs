@@ -118,7 +118,7 @@ proptest! {
     }
 }
 
-/// Past the sizes at which stores stream and threads start: moved by the engine, then converted.
+/// Beyond the sizes from which stores are non-temporal and threads are used: moved by the engine, then converted.
 #[test]
 fn large_transposes_stream_and_share_threads() {
     let size = [2100, 1100];

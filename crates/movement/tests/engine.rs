@@ -82,7 +82,7 @@ macro_rules! every_width {
 
 fn check_all_widths(src: &Layout, dst: &Layout, shape: &[i64]) -> Result<(), TestCaseError> {
     check(src, dst, shape, &[1], |i| mix(i).to_le_bytes()[8])?;
-    // One width also in as many parts as threads would like to share.
+    // One width also in many parts, which threads share.
     crew::insist_on_helpers(|| check(src, dst, shape, &[1, 5], |i| (mix(i) >> 64) as u16))?;
     check(src, dst, shape, &[1], |i| (mix(i) >> 64) as u32)?;
     check(src, dst, shape, &[1], |i| (mix(i) >> 64) as u64)?;
@@ -128,7 +128,7 @@ proptest! {
     }
 }
 
-/// Past the size at which threads start.
+/// Beyond the size from which threads are used.
 #[test]
 fn large_moves_stream_and_share_threads() {
     let l = |size: &[i64], stride: &[i64]| {
@@ -162,8 +162,8 @@ fn large_moves_stream_and_share_threads() {
     }
 }
 
-/// Sources that stand still: along what is adjacent, along a stretch of short runs, of a transpose, and
-/// of a transpose that leaves gaps.
+/// Sources that do not move along a loop: the adjacent one, one around a stretch of short runs, one around a
+/// transpose, and one around a transpose with gaps.
 #[test]
 fn repeats_of_every_width() {
     let (a, b, c, d) = (5i64, 7, 33, 70);
@@ -183,7 +183,7 @@ fn repeats_of_every_width() {
     }
 }
 
-/// Rows that the source holds backwards, shorter and longer than a register.
+/// Rows that are read backwards, shorter and longer than a register.
 #[test]
 fn backwards_of_every_width() {
     for columns in [1i64, 2, 3, 5, 15, 16, 17, 40] {
@@ -194,7 +194,7 @@ fn backwards_of_every_width() {
     }
 }
 
-/// Transposes of rows that the source holds backwards, in both orders of its rows.
+/// Transposes of rows that are read backwards, in both orders of the rows of the source.
 #[test]
 fn backward_transposes_of_every_width() {
     for (rows, columns) in [(3i64, 5i64), (17, 33), (70, 20), (64, 130), (130, 67)] {
@@ -207,7 +207,7 @@ fn backward_transposes_of_every_width() {
     }
 }
 
-/// Streamed transposes of every width: rows of whole lines, of broken lines, and batches of near rows.
+/// Transposes of every width with non-temporal stores: rows of whole lines, of broken lines, and batches of near rows.
 #[test]
 fn large_transposes_of_every_width() {
     fn go<T: Copy + PartialEq + std::fmt::Debug>(value: impl Fn(usize) -> T) {
@@ -217,7 +217,7 @@ fn large_transposes_of_every_width() {
             (1, 33 * line + 3, 32 * line + 2),
             (9, 12 * line, 11 * line),
         ] {
-            // As many batches as it takes to stream.
+            // As many batches as it takes for non-temporal stores.
             let batch = batch.max((5 << 20) / (rows * columns * 64 / line));
             let size = [batch, rows, columns];
             let src = TileLayout::row_major(&size).expect("small");
@@ -229,7 +229,7 @@ fn large_transposes_of_every_width() {
     every_width!(go);
 }
 
-/// Streamed transposes whose rows each begin elsewhere in a line, in few columns and in many, in parts.
+/// Transposes by skewed tiles, whose rows each begin at another offset from a line: few columns, many, and in parts.
 #[test]
 fn skewed_transposes_of_every_width() {
     fn go<T: Copy + PartialEq + std::fmt::Debug>(value: impl Fn(usize) -> T) {
@@ -251,7 +251,7 @@ fn skewed_transposes_of_every_width() {
     every_width!(go);
 }
 
-/// Streamed transposes of rows that crowd into few sets of the caches, in and out of whole lines.
+/// Transposes of conflicting rows with non-temporal stores, on whole lines and off them.
 #[test]
 fn crowded_transposes_of_every_width() {
     const APART: usize = 1 << 16;
@@ -392,7 +392,7 @@ fn short_buffers_are_refused_before_anything_is_written() {
 }
 
 /// Moves whose rows are whole lines, into memory whose lines are elsewhere: rows that are joined, tiles
-/// that are cut at the lines, transposed rows that leave together. The reference knows of no lines.
+/// that are cut at the lines, transposed rows that are stored together. The reference does not know lines.
 #[test]
 fn lines_of_the_destination_may_begin_anywhere() {
     let cases: &[(&[i64], &[usize])] = &[
@@ -448,7 +448,7 @@ fn lines_of_the_destination_may_begin_anywhere() {
     }
 }
 
-/// Elements at addresses that are no multiple of anything, small and streamed.
+/// Elements at unaligned addresses, in small moves and with non-temporal stores.
 #[test]
 fn buffers_may_begin_anywhere() {
     for (rows, columns) in [(13i64, 21i64), (300, 310)] {
@@ -481,7 +481,7 @@ fn buffers_may_begin_anywhere() {
             }
         }
     }
-    // More threads than anybody has.
+    // More threads than any machine has cores.
     let l = Layout::from(TileLayout::row_major(&[1 << 20]).expect("small"));
     let mover = Mover::between(&l, &l, &[1 << 20], MoveDtypes::Bytes(2), PaddingFill::Leave)
         .expect("a move");

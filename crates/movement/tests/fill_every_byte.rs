@@ -86,7 +86,7 @@ proptest! {
         }
     }
 
-    /// Strides that do not nest, such as S[(2,3):(3,2)], whose elements lie between one another.
+    /// Strides that do not nest, such as S[(2,3):(3,2)], whose elements interleave.
     #[test]
     fn gaps_of_strides_that_interleave(
         dims in prop::collection::vec((1i64..6, 1i64..14), 1..4),
@@ -151,7 +151,7 @@ fn scattered_gaps_are_filled_first() {
     assert!(mover.run_on_slices(&from, &mut vec![0; len - 1], Some(&[255]), 1).is_err());
 }
 
-/// Runs of every length, also primes past the length of the pattern.
+/// Runs of every length, also primes that are longer than the pattern.
 #[test]
 fn long_gaps_are_filled_whole() {
     for len in [1usize, 5, 4095, 4096, 4097, 8191, 10_007, 65_537, 1_000_003] {

@@ -83,7 +83,7 @@ fn restickified(shape: &[i64]) -> (Layout, Layout) {
     (sticks(&[0, 4, 2, 3, 1]), sticks(&[0, 1, 2, 3, 4]))
 }
 
-/// The windows [29, 132000] and [174000, 22] meet in 29 x 6000 x 22.
+/// The windows [29, 132000] and [174000, 22] have the common refinement 29 x 6000 x 22.
 #[test]
 fn windows_that_cross_are_refined() {
     let shape = [29, 25, 12, 20, 22];

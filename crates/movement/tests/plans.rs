@@ -152,7 +152,7 @@ fn transfers_that_others_get_wrong() {
         .and_then(|s| s.lower_to_layout())
         .unwrap_or_else(|e| panic!("{case}: {e}"));
         check(&host, &device, &size).unwrap_or_else(|e| panic!("{case}: {e}"));
-        // Back into the strides of the view; an expanded view has elements that share a place.
+        // Back into the strides of the view; an expanded view has elements that share an address.
         check(&device, &host, &size).unwrap_or_else(|e| panic!("{case}: {e}"));
     }
     // Zero-size tensors move nothing, without complaint.

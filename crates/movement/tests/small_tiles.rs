@@ -99,8 +99,8 @@ impl Random {
         shape
     }
 
-    /// Dense in some order of dimensions, then changed: gaps, steps, reversals; a source may also stand
-    /// still or overlap itself.
+    /// Dense in some order of dimensions, then changed: gaps, steps, reversals; a source may also have
+    /// strides of 0 or overlap itself.
     fn view(&mut self, shape: &[i64], source: bool) -> View {
         let mut order: Vec<usize> = (0..shape.len()).collect();
         for i in (1..order.len()).rev() {

@@ -1,9 +1,10 @@
-//! Blocked layouts: what the notations of tiles and blocks (XLA, oneDNN, `linalg.pack`, memrefs) have in common.
+//! Blocked layouts: the common part of the notations of tiles and blocks (XLA, oneDNN, `linalg.pack`, memrefs).
 //!
-//! In each of them the address of an element is a sum of one function per dimension, and each of those functions
-//! splits its index over **digits**: `extent` steps of `stride`, as `floor(i / inner) mod extent`. A text is lowered by
-//! stating the digits ([`build_blocked_layout`]); a layout is written by finding them again ([`BlockedDigits::from_layout`]) and putting
-//! them in the order of memory ([`BlockedDigits::dense_block_order`]).
+//! In each of them the address of an element is a sum of one function per dimension, and each of those
+//! functions splits its index over **digits**: `extent` steps of `stride`, as
+//! `floor(i / inner) mod extent`. A text is lowered by stating the digits ([`build_blocked_layout`]); a
+//! layout is written by recovering them ([`BlockedDigits::from_layout`]) and sorting them into the order of
+//! memory ([`BlockedDigits::dense_block_order`]).
 
 use crate::Diagnostic;
 use crate::convert::{ConversionRefusal, not_expressible};
@@ -19,8 +20,8 @@ pub(crate) struct BlockedDigit {
     pub(crate) stride: i64,
 }
 
-/// A dimension whose index is split over digits, slowest first; where they count further than `valid`, the rest
-/// is padding.
+/// A dimension whose index is split over digits, slowest first; if their product is larger than `valid`,
+/// the rest is padding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BlockedDim {
     pub(crate) valid: i64,
@@ -29,7 +30,8 @@ pub(crate) struct BlockedDim {
 
 /// The layout of dimensions that are split over digits, at address `base`.
 ///
-/// **Law**: the element at coordinate `c` lies at `base` plus, for every dimension, the digits of `c` times their strides.
+/// **Law**: the address of the element at coordinate `c` is `base` plus, for every dimension, the digits of
+/// `c` times their strides.
 pub(crate) fn build_blocked_layout(dims: &[BlockedDim], base: i64) -> Result<Layout, LayoutError> {
     let mut shard = Vec::new();
     let mut window = Vec::new();
@@ -38,6 +40,8 @@ pub(crate) fn build_blocked_layout(dims: &[BlockedDim], base: i64) -> Result<Lay
         let before = shard.len();
         let says = |d: &&BlockedDigit| d.extent != 1;
         shard.extend(dim.digits.iter().filter(says).map(|d| Iter::in_memory(d.extent, d.stride)));
+        // A dimension of extent 1 keeps one iter, so that the layout prints with as many dimensions
+        // as the text has.
         if shard.len() == before {
             shard.push(Iter::in_memory(1, dim.digits.last().map_or(1, |d| d.stride)));
         }
@@ -52,7 +56,7 @@ pub(crate) fn build_blocked_layout(dims: &[BlockedDim], base: i64) -> Result<Lay
 pub(crate) struct BlockedDigits {
     /// The address of the first element.
     pub(crate) base: i64,
-    /// Per dimension its digits, slowest first: none of extent 1, and no two that could be one.
+    /// For each dimension its digits, slowest first: none of extent 1, and no two neighbours that could be fused.
     pub(crate) dims: Vec<Vec<BlockedDigit>>,
 }
 
@@ -66,11 +70,11 @@ pub(crate) struct DigitBlock {
     pub(crate) count: i64,
     /// The same with padding.
     pub(crate) extent: i64,
-    /// Whether it may stand among the outer dimensions: it is the slowest digit of its dimension, and not padded.
+    /// Whether it may be one of the outer dimensions: it is the slowest digit of its dimension, and not padded.
     pub(crate) outer: bool,
 }
 
-/// The largest dimension whose function is read off element by element.
+/// The largest dimension whose function is evaluated at every index.
 const MAX_TABULATED_EXTENT: i64 = 1 << 20;
 
 impl BlockedDigits {
@@ -103,6 +107,9 @@ impl BlockedDigits {
                 .map_or(0, |p| p.get(Axis::M)))
         };
         let base = at(0)?;
+        // Iters that follow the dimensions are the digits already. Otherwise each dimension is
+        // evaluated along its axis, which is the only function it can have; the caller compares the
+        // result with the layout.
         if let Some(dims) = digits_from_iters(layout, shape) {
             return Ok(BlockedDigits { base, dims });
         }
@@ -128,8 +135,8 @@ impl BlockedDigits {
         Ok(BlockedDigits { base, dims })
     }
 
-    /// The digits of a list of positions, one for every element in row-major order; `None` where the positions are no sum of
-    /// functions of the dimensions that are split over digits.
+    /// The digits of a list of positions, one for every element in row-major order; `None` where the
+    /// positions are no sum of functions of the dimensions that are split over digits.
     pub(crate) fn from_positions(shape: &[i64], order: &[i64]) -> Option<BlockedDigits> {
         let at = |flat: i64| usize::try_from(flat).ok().and_then(|i| order.get(i)).copied();
         let base = at(0)?;
@@ -149,8 +156,8 @@ impl BlockedDigits {
         (table == order).then_some(found)
     }
 
-    /// The digits of a sum of functions of the dimensions, from its value at a coordinate; `None` where one of them is not split
-    /// over digits.
+    /// The digits of a sum of functions of the dimensions, from its value at a coordinate; `None` where one
+    /// of them is not split over digits.
     pub(crate) fn from_position_function(
         shape: &[i64],
         at: impl Fn(&[i64]) -> Result<i64, Diagnostic>,
@@ -201,10 +208,9 @@ impl BlockedDigits {
         checked_product(faster.chain(after), "an index").ok()
     }
 
-    /// The digits in the order of memory, outermost first, where each steps exactly over what lies inside it. The slowest
-    /// digit of a dimension is padded, or a block of padding added to a dimension that counts nothing more, where that closes a gap.
-    ///
-    /// The refusal is a reason in words, and an element that shows it. `name` writes a dimension; `inside` says whether other digits may be padded too.
+    /// The digits in the order of memory, outermost first, where each steps exactly over the blocks inside
+    /// it. The slowest digit of a dimension is padded, or a block of padding added to a dimension that
+    /// counts nothing more, where that closes a gap.
     pub(crate) fn dense_block_order(
         &self,
         shape: &[i64],
@@ -226,12 +232,16 @@ impl BlockedDigits {
             };
             return Err((reason, self.first_moved_element(shape, *d, *k)));
         }
+        // Dense blocks of rising stride can be assembled from the innermost outwards: each stride
+        // must be the size of all blocks inside it, or padding must fill the difference.
         all.sort_by_key(|(digit, _, _)| digit.stride);
         let mut order: Vec<DigitBlock> = Vec::new();
         let mut run = 1i64;
         for (digit, dim, k) in all {
             if digit.stride != run {
-                // A dimension that counts nothing more: padding of it fills a gap. One without blocks is preferred.
+                // A dimension whose elements are all counted by the blocks so far may get a block of
+                // padding that fills the gap. One without any block is preferred, because it keeps the
+                // blocks of the others together.
                 let used = |d: &usize| order.iter().any(|b| b.dim == *d);
                 let whole = |d: &usize| {
                     self.dims[*d].is_empty() || order.iter().any(|b| b.dim == *d && b.digit == 0)
@@ -288,13 +298,14 @@ impl BlockedDigits {
     }
 }
 
-/// The order of memory cut in two: outer runs, each the only one of its dimension, and the inner blocks.
+/// The order of memory split into the outer dimensions, each with one block, and the inner blocks.
 pub(crate) fn split_outer_and_inner(order: &[DigitBlock]) -> (&[DigitBlock], &[DigitBlock]) {
     let cut = order.iter().position(|b| !b.outer).unwrap_or(order.len());
     order.split_at(cut)
 }
 
-/// Outer dimensions in the order of memory, with those that have no run at the place where their number puts them.
+/// Outer dimensions in the order of memory. Dimensions without a block of their own, which may be anywhere,
+/// follow the dimension before them.
 pub(crate) fn outer_dim_order(outer: &[DigitBlock], rank: usize) -> Vec<usize> {
     let mut order: Vec<usize> = outer.iter().map(|b| b.dim).collect();
     for d in 0..rank {
@@ -330,7 +341,7 @@ pub(crate) fn prove_candidate(
     }
 }
 
-/// The digits of every dimension from the iters, where these follow the dimensions; without looking at elements.
+/// The digits of every dimension from the iters, if these follow the dimensions. No element is evaluated.
 fn digits_from_iters(layout: &Layout, shape: &[i64]) -> Option<Vec<Vec<BlockedDigit>>> {
     if layout.effective_swizzle().is_some() {
         return None;
@@ -346,7 +357,7 @@ fn digits_from_iters(layout: &Layout, shape: &[i64]) -> Option<Vec<Vec<BlockedDi
         dims.map(|(s, valid)| {
             let mut left = *valid;
             let mut digits: Vec<BlockedDigit> = Vec::new();
-            // Fastest first, up to what the elements need.
+            // Fastest first, up to the last digit that the valid elements use: larger ones are always 0.
             for it in grouped.shard()[s[0]..s[1]].iter().rev() {
                 if left <= 1 {
                     break;
@@ -368,7 +379,7 @@ fn digits_from_iters(layout: &Layout, shape: &[i64]) -> Option<Vec<Vec<BlockedDi
     )
 }
 
-/// The digits of a function of one index, slowest first; or the first index that no digits reach.
+/// The digits of a function of one index, slowest first, or the first index at which no digits have its value.
 fn digits_of_function(
     extent: i64,
     at: impl Fn(i64) -> Result<i64, ConversionRefusal>,
@@ -388,7 +399,7 @@ fn digits_of_function(
     }
     for k in 0..extent {
         zellige_guard::count_step();
-        // Digits that are none may add up to more than any address.
+        // If the function has no digits, the candidate's sum may exceed 64 bits.
         let (mut rest, mut sum) = (k, 0i128);
         for digit in &digits {
             sum += i128::from(rest % digit.extent) * i128::from(digit.stride);

@@ -1,9 +1,10 @@
-//! From one notation to another, or the reason why not.
+//! Conversions from one notation to another, or the reason why there is none.
 //!
-//! A conversion builds the only candidate that the target notation allows and then compares it
-//! with the layout as a function: the answer is proved, and a refusal carries the first element
-//! that the candidate would put elsewhere. The candidate is built by the file of the notation. What is said to be equal is its text:
-//! every text is read again, and compared with the layout, before anybody sees it.
+//! A conversion builds the only candidate that the target notation allows and then compares it with the
+//! layout as a function: the answer is proved, and a refusal names the first element with another place in
+//! the candidate. The file of the notation builds the candidate. The proof is about its text: every text is
+//! parsed again and compared with the layout before it is returned, so that an error in printing cannot
+//! produce a wrong answer.
 
 use crate::blocked::prove_candidate;
 use crate::notation::{Notation, parse_as};
@@ -22,7 +23,7 @@ pub struct NotExpressible {
     pub witness: Option<i64>,
 }
 
-/// A conversion that was refused: bad input, or an honest no.
+/// A conversion that was refused: the input is wrong, or the notation has no text for the layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConversionRefusal {
     /// The layout has no text in that notation.
@@ -49,7 +50,7 @@ pub fn convert_layout(
 ) -> Result<String, ConversionRefusal> {
     layout.check_shape_size(shape)?;
     let text = (to.table_row().express)(layout, shape, dtype)?;
-    // Reading a text takes about as much as it is long.
+    // Parsing a text takes memory in proportion to its length.
     zellige_guard::reserve_memory(text.len());
     let found = match parse_as(&text, to, &axis_table_of(layout))
         .and_then(|p| p.layout_over_shape(Some(shape)))
@@ -57,13 +58,15 @@ pub fn convert_layout(
         Ok(found) => found,
         Err(refused) => return refuse_unread_text(&text, &refused),
     };
+    // Structural equality is quick and usual; only different iters need the comparison of
+    // functions.
     if found != *layout {
         prove_candidate(&found, layout, &shorten_text(&text))?;
     }
     Ok(text)
 }
 
-/// The text of what was read, in its own notation, where reading that gives the same again.
+/// The text of a parsed layout in its own notation, if parsing that gives the same layout again.
 ///
 /// # Errors
 /// [`NotExpressible`] where it does not.
@@ -87,7 +90,7 @@ pub fn text_in_own_notation(
 fn axis_table_of(layout: &Layout) -> AxisTable {
     let mut axes = AxisTable::new();
     for axis in layout.tile().axes() {
-        // The names in one layout differ, so that none is declared twice.
+        // The names in one layout are distinct, so that no declaration fails.
         let _ = axes.declare_axis(axis.name(), axis.kind());
     }
     axes
@@ -118,9 +121,9 @@ pub enum NotationConversion {
     Refined {
         /// The text.
         text: String,
-        /// Its shape, of which every dimension of the asked shape is a product of neighbours.
+        /// Its shape, of which every dimension of the requested shape is a product of neighbours.
         shape: Vec<i64>,
-        /// Why the shape as it was given has no text.
+        /// Why there is no text over the given shape.
         because: NotExpressible,
     },
 }
@@ -148,7 +151,7 @@ pub fn convert_or_refine(
 ) -> Result<NotationConversion, ConversionRefusal> {
     let because = match translate_notation(parsed, shape, dtype, to) {
         Ok(text) => return Ok(NotationConversion::Equal(text)),
-        // A text of this notation is itself what the layout is written as.
+        // The layout came from a text of this notation, which is then its text.
         Err(ConversionRefusal::NotExpressible(_)) if to == parsed.notation() => {
             return text_in_own_notation(parsed, layout).map(NotationConversion::Equal);
         }
@@ -156,7 +159,7 @@ pub fn convert_or_refine(
         Err(other) => return Err(other),
     };
     let finer = match layout.window() {
-        // What is padding depends on the dimensions that were padded.
+        // Another shape would change which elements are padding.
         Some(_) => return Err(ConversionRefusal::NotExpressible(because)),
         None => layout.tile().group(shape).map(|(tile, _)| {
             let extents = tile.shard().iter().map(|it| it.extent);
@@ -172,8 +175,8 @@ pub fn convert_or_refine(
     }
 }
 
-/// The text of what was read, over a shape, in another notation. As [`convert_layout`], but for two notations that both know more than the
-/// algebra: how the devices of a mesh are numbered.
+/// The text of a parsed layout, over a shape, in another notation. As [`convert_layout`], except between two
+/// notations of shardings, which both state how the devices of a mesh are numbered: the algebra does not.
 pub fn translate_notation(
     parsed: &ParsedText,
     shape: &[i64],
@@ -203,7 +206,7 @@ pub(crate) fn not_expressible<T>(
     Err(ConversionRefusal::NotExpressible(NotExpressible { reason: reason.into(), witness }))
 }
 
-/// The layout without its window: the same places for every element, where iters alone say them. `why` begins the refusal.
+/// The layout without its window, if iters alone give every element its place. `why` begins the refusal.
 pub(crate) fn without_window<'a>(
     layout: &'a Layout,
     shape: &[i64],
@@ -222,7 +225,7 @@ pub(crate) fn without_window<'a>(
     }
 }
 
-/// The memory coordinate of the first of an element's places.
+/// The memory coordinate of the first place of an element.
 pub(crate) fn first_memory_coordinate(points: &[PhysicalCoordinate]) -> i64 {
     points.first().map_or(0, |p| p.get(Axis::M))
 }

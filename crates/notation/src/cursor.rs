@@ -1,21 +1,21 @@
-//! A cursor over a text: the one lexer of every notation, and of other texts with diagnostics.
+//! A cursor over a text: the lexer of every notation, and of other texts with diagnostics.
 
 use crate::Diagnostic;
 use std::ops::Range;
 
 type Result<T> = std::result::Result<T, Diagnostic>;
 
-/// Something read, with its place.
+/// A parsed value with its span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spanned<T> {
-    /// What was read.
+    /// The value.
     pub value: T,
     /// Its bytes in the text.
     pub span: Range<usize>,
 }
 
-/// A place in a text. White space never matters; in a text with comments, neither does what follows
-/// the mark that begins one (`#`, or one that is given) on a line.
+/// A position in a text. White space is skipped everywhere; so are comments, in texts that have them: from
+/// a mark (`#`, or a given one) to the end of the line.
 #[derive(Debug, Clone)]
 pub struct TextCursor<'a> {
     text: &'a str,
@@ -39,13 +39,13 @@ impl<'a> TextCursor<'a> {
         TextCursor { text, at: 0, comment: Some(mark) }
     }
 
-    /// Where the next token begins.
+    /// The position at which the next token begins.
     pub fn next_token_start(&mut self) -> usize {
         self.skip_white_space();
         self.at
     }
 
-    /// The end of what was read, white space not skipped.
+    /// The end of the last token, before any white space.
     pub fn last_token_end(&self) -> usize {
         self.at
     }
@@ -63,6 +63,8 @@ impl<'a> TextCursor<'a> {
             }
             match rest.bytes().next() {
                 None => return,
+                // ASCII first, because the general test for white space decodes a character and
+                // this runs before every token.
                 Some(b) if b.is_ascii_graphic() => return,
                 Some(_) => {
                     let space = rest.len() - rest.trim_start().len();
@@ -90,7 +92,7 @@ impl<'a> TextCursor<'a> {
         found
     }
 
-    /// The span and the look of what comes next, for messages.
+    /// The span and the text of the next token, for messages.
     pub fn next_token(&mut self) -> (Range<usize>, String) {
         self.skip_white_space();
         let rest = self.remaining_text();
@@ -101,11 +103,12 @@ impl<'a> TextCursor<'a> {
         } else {
             first.len_utf8()
         };
+        // The text is user input, and a message repeats only enough of it to recognise the token.
         let shown: String = rest[..len].chars().take(40).collect();
         (self.at..self.at + len, format!("`{shown}`"))
     }
 
-    /// A refusal at what comes next.
+    /// An error at the next token.
     pub fn refuse_next_token(&mut self, what: &str) -> Diagnostic {
         let (span, found) = self.next_token();
         Diagnostic::syntax_error(
@@ -115,7 +118,7 @@ impl<'a> TextCursor<'a> {
         )
     }
 
-    /// Eats a character or refuses what is there instead.
+    /// Eats a character, or returns an error at the token that is there instead.
     pub fn expect_char(&mut self, c: char, what: &str) -> Result<()> {
         if self.eat_char(c) {
             Ok(())
@@ -129,6 +132,8 @@ impl<'a> TextCursor<'a> {
         self.skip_white_space();
         let start = self.at;
         let rest = self.remaining_text();
+        // Digits are taken as they are and parsed as one number, so that a number that is too large
+        // is refused whole and not cut.
         let sign = usize::from(rest.starts_with('-') || rest.starts_with('+'));
         let digits = rest[sign..].bytes().take_while(u8::is_ascii_digit).count();
         if digits == 0 {
@@ -137,6 +142,7 @@ impl<'a> TextCursor<'a> {
         let span = start..start + sign + digits;
         let text = &self.text[span.clone()];
         let Ok(value) = text.parse::<i64>() else {
+            // `what` is phrased for "expected ..", so its example is left out of this message.
             let name = what.split(" such as").next().unwrap_or(what);
             let message = format!("{name} does not fit in 64 bits");
             let label = "integers are from -2^63 to 2^63 - 1";
@@ -179,22 +185,23 @@ impl<'a> TextCursor<'a> {
         Some(Spanned { value: &self.text[span.clone()], span })
     }
 
-    /// Whether a word comes next, and a character after it.
+    /// Whether the next token is this word, followed by this character.
     pub fn word_follows(mut self, word: &str, then: char) -> bool {
         self.eat_word(word) && self.peek_char() == Some(then)
     }
 
-    /// What was read since a place.
+    /// The text from a position up to the cursor.
     pub(crate) fn text_since(&self, start: usize) -> &'a str {
         self.text.get(start..self.at).unwrap_or_default()
     }
 
-    /// Goes on from a later place, which something else has read up to.
+    /// Moves forward to a position up to which something else has parsed the text.
     pub fn skip_to_place(&mut self, at: usize) {
         self.at = at.max(self.at).min(self.text.len());
     }
 
-    /// Goes back to a place inside what was read last: `x6xf32` is one word, of which MLIR reads the first letter.
+    /// Moves back to a position inside the last token: `x6xf32` is one word here, of which MLIR's grammar
+    /// takes the first letter.
     pub(crate) fn return_to_place(&mut self, at: usize) {
         self.at = at.min(self.at);
     }
@@ -234,7 +241,7 @@ impl<'a> TextCursor<'a> {
         Ok(Spanned { value: list, span: start..self.at })
     }
 
-    /// Refuses anything left over.
+    /// Returns an error if any token is left.
     pub fn expect_end(&mut self, what: &str) -> Result<()> {
         if self.peek_char().is_none() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Errors in texts: what was expected, and where.
+//! Errors in texts: the expected syntax or meaning, and the span of the text.
 
 use crate::visible::{is_shown_as_is, make_lines_visible, make_visible};
 use annotate_snippets::renderer::DecorStyle;
@@ -7,7 +7,7 @@ use std::fmt;
 use std::ops::Range;
 use zellige_stick::StickError;
 
-/// A refused text: an identifier, a message, the place in the text, and what would be accepted.
+/// An error in a text: an identifier, a message, the span in the text, and what would be accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     /// A stable identifier: `Z001`.
@@ -41,7 +41,7 @@ impl Diagnostic {
         }
     }
 
-    /// A text that says something impossible.
+    /// A text with valid syntax and an impossible meaning.
     pub fn meaning_error(span: Range<usize>, cause: impl Into<StickError>) -> Diagnostic {
         let cause = cause.into();
         Diagnostic {
@@ -69,7 +69,7 @@ impl Diagnostic {
         self.id == "Z005"
     }
 
-    /// The text is fine, and no layout of the algebra says the same.
+    /// The text is valid, but the algebra has no layout for it.
     pub fn is_beyond_algebra(&self) -> bool {
         self.id == "Z008" || self.kind() == "not_expressible"
     }
@@ -79,12 +79,12 @@ impl Diagnostic {
         self.cause.as_ref().map_or("syntax", |c| c.kind())
     }
 
-    /// The message with the text and the place underlined.
+    /// The message with the text, in which the span is underlined.
     ///
-    /// Of a long text only the surroundings of the place are shown, with `…` for the rest. A refusal of the text as a whole
-    /// underlines its first line.
+    /// Of a long text only the surroundings of the span are shown, with `…` for the rest. An error about
+    /// the text as a whole underlines its first line.
     pub fn render(&self, text: &str, color: bool) -> String {
-        // Of a text of several lines, the one that the place begins in.
+        // Of a text of several lines, only the line in which the span begins.
         let floor = |i: usize| (0..=i.min(text.len())).rev().find(|k| text.is_char_boundary(*k));
         let start = floor(self.span.start).unwrap_or(0);
         let from = text[..start].rfind('\n').map_or(0, |i| i + 1);
@@ -114,7 +114,7 @@ impl Diagnostic {
     }
 }
 
-/// Bytes of context on each side of the place.
+/// Bytes of context on each side of the span.
 const CONTEXT_BYTES: usize = 100;
 
 /// The surroundings of a span, on one line, and the span in them.
@@ -129,7 +129,7 @@ fn excerpt_around(text: &str, span: &Range<usize>) -> (String, Range<usize>) {
     if from > 0 {
         shown.push('…');
     }
-    // One character for each, so that the place stays under its text.
+    // One character is replaced by one character, so that the underline stays below its text.
     let clean = |s: &str| -> String {
         s.chars().map(|c| if is_shown_as_is(c) { c } else { ' ' }).collect()
     };
@@ -142,7 +142,7 @@ fn excerpt_around(text: &str, span: &Range<usize>) -> (String, Range<usize>) {
         shown.push('…');
     }
     if until == at {
-        // Something is missing here: point at the gap.
+        // The span is empty because something is missing: a space is inserted that can be underlined.
         shown.insert(at, ' ');
         return (shown, at..at + 1);
     }

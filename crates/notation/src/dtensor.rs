@@ -1,4 +1,4 @@
-//! PyTorch `DTensor` placements: `(Shard(dim=0), Replicate()) mesh=[2, 4]`.
+//! PyTorch `DTensor` placements (`torch.distributed.tensor`): `(Shard(dim=0), Replicate()) mesh=[2, 4]`.
 //!
 //! ```text
 //! text  := placements [ mesh ] [ names ] [ shape ]        the fields in any order
@@ -9,11 +9,13 @@
 //! shape := "shape" "=" list
 //! ```
 //!
-//! One placement for every dimension of the mesh, which divide the tensor from left to right: two that shard one dimension cut shards
-//! of shards. `_StridedShard` is cut **inside** what `split_factor` shards of later mesh dimensions get. Mesh dimensions without
-//! names are the device axes `mesh0`, `mesh1`, .. A shard that is shorter than the others is padded to their length in the algebra, so
-//! that all have one layout; PyTorch keeps it short. `Partial` is a pending sum and no place. Placements alone are read; they have
-//! no layout before their mesh is given.
+//! One placement for every dimension of the mesh, which divide the tensor from left to right: two that
+//! shard one dimension cut shards of shards. A `_StridedShard` divides each of the `split_factor` shards
+//! that later mesh dimensions make, as the comment of that class in PyTorch explains. Mesh dimensions
+//! without names are the device axes `mesh0`, `mesh1`, .. A shard that is shorter than the others is padded
+//! to their length in the algebra, so that all have one layout; PyTorch keeps it short. `Partial` is a
+//! pending sum, whose elements have no place. Placements alone are read; they have no layout before their
+//! mesh is given.
 //!
 //! **Law**: `parse(print(x)) == x`.
 
@@ -44,10 +46,10 @@ pub(crate) static ROW: NotationRow = NotationRow {
     needs_dtype: false,
 };
 
-/// What a dimension of the mesh does to a tensor.
+/// The effect of one dimension of the mesh on a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// Every device has all.
+    /// Every device has the whole tensor.
     Replicate,
     /// Divides a dimension, counted from the end where negative.
     Shard {
@@ -97,7 +99,8 @@ pub fn parse(text: &str) -> Result<DTensorPlacements> {
     Ok(found)
 }
 
-/// The same, whether or not there is a layout over the shape that the text says; also where it says it.
+/// The same without the check that there is a layout over the shape of the text. Returns the span of that
+/// shape as well.
 fn read_placements(text: &str) -> Result<(DTensorPlacements, Range<usize>)> {
     let mut c = TextCursor::new(text);
     let mut placements: Option<Spanned<Vec<Placement>>> = None;
@@ -163,6 +166,8 @@ fn read_placements(text: &str) -> Result<(DTensorPlacements, Range<usize>)> {
         return Err(c.refuse_next_token("placements such as (Shard(dim=0), Replicate())"));
     };
     let mesh_given = mesh.is_some();
+    // Placements alone are a legal text, so they get a mesh of the right rank whose sizes do not
+    // matter.
     let alone = Spanned { value: vec![1; placements.value.len()], span: placements.span.clone() };
     let sizes = mesh.unwrap_or(alone);
     if placements.value.len() != sizes.value.len() {
@@ -204,7 +209,8 @@ fn read_placements(text: &str) -> Result<(DTensorPlacements, Range<usize>)> {
 /// The sizes of a mesh, and the names of its dimensions where they have some.
 type NamedMesh = (Spanned<Vec<i64>>, Option<Vec<String>>);
 
-/// The inside of a `DeviceMesh(..)`: sizes with names, sizes, or lists of devices; then what kind of device, and strides or names.
+/// The inside of a `DeviceMesh(..)`: sizes with names, sizes, or lists of devices; then what kind of
+/// device, and strides or names.
 fn read_device_mesh(c: &mut TextCursor<'_>, text: &str) -> Result<NamedMesh> {
     c.expect_char('(', "after `DeviceMesh`")?;
     let start = c.next_token_start();
@@ -246,6 +252,8 @@ fn read_device_mesh(c: &mut TextCursor<'_>, text: &str) -> Result<NamedMesh> {
         row_major = true;
     }
     let span = start..c.last_token_end();
+    // A layout gives coordinates on the mesh and not numbers of devices, so another numbering would
+    // be lost silently.
     let mut in_order = row_major;
     while c.eat_char(',') {
         if c.eat_word("device") || c.eat_word("device_type") {
@@ -324,7 +332,7 @@ fn read_placement(c: &mut TextCursor<'_>) -> Result<Placement> {
         }
         "Partial" => {
             let message = "`Partial` holds sums that are still to be added, not elements";
-            Err(Diagnostic::syntax_error(word.span, message, "a pending sum is no place")
+            Err(Diagnostic::syntax_error(word.span, message, "a pending sum has no place")
                 .with_help("reduce it first: Shard(..) or Replicate()"))
         }
         "Shard" | "_StridedShard" => {
@@ -359,8 +367,9 @@ fn read_placement(c: &mut TextCursor<'_>) -> Result<Placement> {
     }
 }
 
-/// Placements that no layout of the algebra says, as shards of different lengths are cut again: those of a tensor all of whose shards are as
-/// long as the longest one.
+/// A substitute for placements without a layout in the algebra, because shards of different lengths are
+/// divided again: the same placements of a longer tensor, all of whose shards have the length of the
+/// longest one.
 #[derive(Debug, Clone)]
 pub struct EvenedPlacements {
     /// The shape of the tensor.
@@ -373,8 +382,8 @@ pub struct EvenedPlacements {
     pub axes: Vec<(Axis, i64)>,
 }
 
-/// What a text says of a shape, or of its own one, that it divides unevenly along a dimension, and then again. `None` of everything else,
-/// which has a layout or is refused for another reason.
+/// The substitute for a text that divides a dimension of a shape, or of its own, unevenly and then again.
+/// `None` for all other texts, which have a layout or are refused for another reason.
 pub fn even_out_placements(text: &str, shape: Option<&[i64]>) -> Option<EvenedPlacements> {
     let (mut read, _) = read_placements(text).ok().filter(|(x, _)| x.mesh_given)?;
     let shape = shape.map(<[i64]>::to_vec).or_else(|| read.shape.clone())?;
@@ -425,6 +434,8 @@ impl ShardingText for DTensorPlacements {
                     format!("Shard(dim={dim}) of the shape {shape:?}, which has {rank} dimensions");
                 return refuse(message, "there is none of this number");
             };
+            // `Shard` divides with `torch.chunk`: shards of different lengths would then be cut at
+            // different places, while a layout has one stride for all of them.
             if uneven[d] && n > 1 {
                 let message = format!(
                     "no layout of the algebra: dimension {d} of {} elements is divided unevenly, and then again",
@@ -466,7 +477,8 @@ impl ShardingText for DTensorPlacements {
                 if extent % n == 0 {
                     pieces.splice(first..=first, [device, local]);
                 } else {
-                    // Every shard of the mesh dimensions before is padded, not only the last one.
+                    // This division is repeated in every shard of the mesh dimensions before, so each of
+                    // them is padded, and not only the tensor as a whole.
                     uneven[d] = true;
                     let before = |p: &IndexPiece| matches!(p, IndexPiece::Device(f) if f.size > 1);
                     let nested = pieces[..first].iter().any(before);
@@ -540,7 +552,8 @@ fn placements_of_sharding(sharding: &MeshSharding) -> Result<DTensorPlacements, 
     let mut placements = vec![Placement::Replicate; axes.len()];
     for (d, own) in sharding.leading_factors()?.iter().enumerate() {
         for (k, f) in own.iter().enumerate() {
-            // Axes of the mesh that come later and yet are slower have cut before.
+            // A later mesh axis that is slower in this dimension has divided it already, so the placement
+            // of this axis is inside its shards: a strided shard.
             let before = own[..k].iter().filter(|g| g.axis > f.axis);
             let split_factor = checked_product(before.map(|g| g.size), "a split factor")?;
             let dim = i64::try_from(d).unwrap_or(i64::MAX);
@@ -561,7 +574,8 @@ pub fn express_as_dtensor(layout: &Layout, shape: &[i64]) -> Result<String, Conv
             None,
         );
     }
-    // The order of the mesh is free: one in which every placement is an ordinary shard is preferred.
+    // A layout does not fix the order of the mesh, so an order is preferred in which every placement is an
+    // ordinary shard.
     let strided = |p: &Placement| matches!(p, Placement::Shard { split_factor: 2.., .. });
     let mut found = placements_of_sharding(&sharding)?;
     if found.placements.iter().any(strided) {

@@ -1,4 +1,4 @@
-//! JAX shardings: `MeshAxes('x': 2, 'y': 4) PartitionSpec('x', None)`, or as JAX prints a `NamedSharding`.
+//! JAX shardings: `Mesh('x': 2, 'y': 4) PartitionSpec('x', None)`, or a `NamedSharding` as JAX prints it.
 //!
 //! ```text
 //! text  := [ mesh ] spec [ shape ] | "NamedSharding" "(" "mesh" "=" mesh "," "spec" "=" spec { "," name "=" word } ")" [ shape ]
@@ -11,9 +11,11 @@
 //! shape := "shape" "=" list
 //! ```
 //!
-//! Entry `k` names the mesh axes over which dimension `k` is divided, the first one slowest; dimensions without an entry are whole.
-//! Mesh axes become device axes of their names. JAX divides evenly: a dimension that is no multiple of its devices is refused, as JAX does.
-//! What an abstract mesh says of its devices (`device_kind`, `num_cores`, `platform`) is read and not kept. A spec alone is read; it has no layout before its mesh is given.
+//! Entry `k` names the mesh axes over which dimension `k` is divided, the first one slowest; dimensions
+//! without an entry are whole. Mesh axes become device axes of their names. JAX divides evenly: a dimension
+//! that is no multiple of its devices is refused, as JAX does. The properties of devices in an abstract
+//! mesh (`device_kind`, `num_cores`, `platform`) are parsed and not kept. A spec alone is read; it has no
+//! layout before its mesh is given.
 //!
 //! **Law**: `parse(print(x)) == x`.
 
@@ -56,7 +58,7 @@ pub struct JaxSharding {
     /// Of a spec alone, the axes that it names, of one device each.
     mesh: MeshAxes,
     mesh_given: bool,
-    /// The device of every place of the mesh, row-major, where the text names them.
+    /// The device at every coordinate of the mesh, row-major, if the text lists them.
     device_ids: Option<Vec<i64>>,
     axis_types: Option<Vec<String>>,
     /// Per dimension the axes that it is divided over, slowest first.
@@ -69,6 +71,8 @@ pub struct JaxSharding {
 /// Reads a mesh and a spec.
 pub fn parse(text: &str) -> Result<JaxSharding> {
     let mut c = TextCursor::new(text);
+    // Two forms: the representation of a `NamedSharding`, and a mesh followed by a spec, or the
+    // spec alone.
     let (mut named, mut mesh_given) = (None, true);
     let (mesh, spec);
     if c.eat_word("NamedSharding") {
@@ -81,6 +85,7 @@ pub fn parse(text: &str) -> Result<JaxSharding> {
         let mut more = Vec::new();
         while c.eat_char(',') {
             let Some(key) = c.read_word() else { break };
+            // Only a field that is known not to move elements may be skipped.
             if key.value != "memory_kind" {
                 let shown: String = key.value.chars().take(40).collect();
                 let message = format!("unknown field `{shown}`");
@@ -105,6 +110,8 @@ pub fn parse(text: &str) -> Result<JaxSharding> {
     } else {
         mesh_given = !matches!(c.clone().read_word().map(|w| w.value), Some("PartitionSpec" | "P"));
         mesh = match mesh_given {
+            // A spec alone is parsed over a mesh of one device for each axis that it names, so that
+            // it can be printed; it has no layout.
             true => read_mesh(&mut c, text)?,
             false => (mesh_of_named_axes(text)?, None, None),
         };
@@ -115,6 +122,7 @@ pub fn parse(text: &str) -> Result<JaxSharding> {
     c.expect_end("the sharding")?;
     let (mesh, device_ids, axis_types) = mesh;
     let found = JaxSharding { mesh, mesh_given, device_ids, axis_types, spec, named, shape };
+    // A text with its shape is checked when it is parsed, so that the error underlines the shape.
     if let Some(shape) = found.shape.as_ref().filter(|_| mesh_given) {
         let span = at..c.last_token_end();
         let layout = found.sharding_over_shape(shape).and_then(|s| Ok(s.layout_over_shape(shape)?));
@@ -178,6 +186,7 @@ fn read_mesh(c: &mut TextCursor<'_>, text: &str) -> Result<MeshText> {
     }
     let listed = !axes.is_empty();
     while c.peek_char() != Some(')') {
+        // Properties of an abstract mesh that do not change the layout.
         if ["device_kind", "num_cores", "platform"].iter().any(|w| c.clone().word_follows(w, '=')) {
             let _ = c.read_word();
             c.expect_char('=', "after the name of a field")?;
@@ -187,6 +196,8 @@ fn read_mesh(c: &mut TextCursor<'_>, text: &str) -> Result<MeshText> {
             let _ = c.peek_char() == Some(')') || c.eat_char(',');
             continue;
         }
+        // Axis types tell JAX who chooses shardings; they move no element and are only printed
+        // again.
         if types.is_none() && c.clone().word_follows("axis_types", '=') {
             expect_field(c, "axis_types")?;
             c.expect_char('(', "before the types of the axes")?;
@@ -311,6 +322,7 @@ fn read_partition_spec(
             return Err(Diagnostic::syntax_error(name.span, message, "not an axis of the mesh")
                 .with_help(format!("axes of the mesh: {}", known.join(", "))));
         };
+        // JAX refuses this too: one device coordinate cannot choose a part of two dimensions.
         if spec.iter().flatten().chain(own).any(|a| *a == k) {
             let message = format!("axis `{}` divides two dimensions", name.value);
             return Err(Diagnostic::syntax_error(name.span, message, "already used")
@@ -348,7 +360,7 @@ fn read_partition_spec(
                     return Err(Diagnostic::syntax_error(
                         word.span,
                         message,
-                        "a pending sum is no place",
+                        "a pending sum has no place",
                     ));
                 }
                 _ => {
@@ -395,7 +407,10 @@ impl JaxSharding {
             let at = unflatten_index(&sizes, place);
             let slice = |(d, extent): (usize, &i64)| {
                 let own = self.spec.get(d).map_or(&[][..], Vec::as_slice);
+                // The first axis of an entry is the slowest, so the part number is a positional
+                // number over the axes.
                 let part = own.iter().fold(0, |part, k| part * sizes[*k] + at[*k]);
+                // Past the end of an uneven dimension a device has a shorter slice, or none.
                 let begin = (part * shard[d]).min(*extent);
                 (begin, (begin + shard[d]).min(*extent))
             };
@@ -406,7 +421,7 @@ impl JaxSharding {
         Ok(all)
     }
 
-    /// The HLO sharding of a tensor of this rank, which counts the places of the mesh.
+    /// The HLO sharding of a tensor of this rank, in which devices are numbered by their coordinates of the mesh.
     pub fn to_hlo_sharding(&self, rank: usize) -> Result<String, ConversionRefusal> {
         match self.divide_tensor(&vec![1; rank]) {
             Ok(sharding) => crate::hlo::write_hlo_sharding(&sharding),
@@ -421,6 +436,7 @@ impl ShardingText for JaxSharding {
         for (d, (own, extent)) in self.spec.iter().zip(shape).enumerate() {
             let parts = own.iter().map(|k| self.mesh.named_sizes()[*k].1);
             let parts = checked_product(parts, "the number of devices")?;
+            // JAX raises an error for uneven shardings, while GSPMD underneath would pad them.
             if extent % parts.max(1) != 0 {
                 let message = format!(
                     "dimension {d} of {extent} elements is not divided evenly over {parts} devices"
@@ -439,7 +455,7 @@ impl ShardingText for JaxSharding {
 }
 
 impl JaxSharding {
-    /// The layout of a tensor that JAX may refuse to divide: shards that are shorter than the others are padded.
+    /// The layout of a tensor that JAX may refuse to divide: shorter shards are padded to the length of the others.
     ///
     /// # Errors
     /// No mesh, and more entries than dimensions.
@@ -572,7 +588,7 @@ fn jax_of_sharding(sharding: &MeshSharding) -> Result<JaxSharding, ConversionRef
         .iter()
         .map(|own| own.iter().map(|f| f.axis).collect())
         .collect();
-    // As long as the tensor has dimensions, as most people write it.
+    // JAX lets trailing `None` be left out; all entries are written, because that is the usual form.
     spec.resize(sharding.dims.len(), Vec::new());
     Ok(JaxSharding {
         mesh: sharding.mesh.clone(),

@@ -11,7 +11,7 @@ use zellige_layout::{
     Axis, AxisTable, Iter, Layout, LayoutError, PaddedExtent, Swizzle, TileLayout, ValidWindow,
 };
 
-/// A JSON value that is not a layout: where, and what was expected there.
+/// A JSON value that is not a layout: its path, and the expected value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonError {
     /// A path such as `shard[2][0]`.
@@ -72,6 +72,8 @@ pub fn layout_from_json(value: &Value, axes: &AxisTable) -> Result<Layout> {
     let object = expect_object(value, "")?;
     let layout = match object.get("kind").and_then(Value::as_str) {
         Some("tile") => {
+            // A misspelt optional field would otherwise be ignored, and the layout would silently
+            // be another one.
             check_known_fields(object, "", &["kind", "shard", "replica", "offset", "valid"])?;
             tile_from_json(object, "", axes)?.into()
         }
@@ -95,6 +97,7 @@ pub fn layout_from_json(value: &Value, axes: &AxisTable) -> Result<Layout> {
             };
             let [m, b, s] = ["per_element", "swizzle_len", "atom_len"].map(number);
             let sw = Swizzle::new(m?, b?, s?, inner).map_err(|e| json_meaning_error("", e))?;
+            // The window is outside of the swizzle, so the inner tile must not have one.
             let path = "tile";
             let inside = self::expect_object(object.get(path).unwrap_or(&Value::Null), path)?;
             check_known_fields(inside, path, &["kind", "shard", "replica", "offset"])?;
@@ -174,6 +177,7 @@ fn json_meaning_error(path: &str, cause: LayoutError) -> JsonError {
 fn wrong_json_value(path: &str, expected: &str, found: &Value) -> JsonError {
     let mut shown = found.to_string();
     if shown.len() > 60 {
+        // Truncating inside a character of several bytes would panic.
         let cut = (0..=60).rev().find(|i| shown.is_char_boundary(*i)).unwrap_or(0);
         shown.truncate(cut);
         shown.push('…');

@@ -1,7 +1,7 @@
-//! The table of notations, and telling them apart.
+//! The table of notations, and how the notation of a text is recognised.
 //!
 //! A notation is one file of this crate with its `ROW`, and that row in [`NOTATION_TABLE`]: nothing else
-//! lists notations. Everything about a text that was read is asked of [`ParsedText`].
+//! lists notations. [`ParsedText`] answers every question about a parsed text.
 
 use crate::convert::ConversionRefusal;
 use crate::cursor::TextCursor;
@@ -17,6 +17,8 @@ use zellige_layout::{AxisTable, Layout};
 type ExpressFunction = fn(&Layout, &[i64], Option<Dtype>) -> Result<String, ConversionRefusal>;
 
 /// Every notation, in the order of the documentation.
+// The order of lists and of the documentation. It also decides which reading is returned if several
+// notations read one layout: the first.
 static NOTATION_TABLE: [&NotationRow; 15] = [
     &tirx::ROW,
     &spyre::ROW,
@@ -41,13 +43,14 @@ pub(crate) struct NotationRow {
     pub(crate) name: &'static str,
     /// What it is, in a few words.
     pub(crate) doc: &'static str,
-    /// A text of it, as it is printed.
+    /// An example text, as it is printed.
     pub(crate) example: &'static str,
-    /// Whether a text looks like it. Where several notations recognise a text, the caller is asked which is meant.
+    /// Whether a text has the outward form of this notation. If several notations recognise a text and read
+    /// different layouts, the user has to name one.
     pub(crate) recognises: fn(&str) -> bool,
     /// Reads a text.
     pub(crate) parse: fn(&str, &AxisTable) -> Result<ParsedText, Diagnostic>,
-    /// The text of what `parse` has read: reading it gives the same again.
+    /// The text of a parsed layout: parsing it gives the same layout again.
     pub(crate) print: fn(&ParsedText) -> String,
     /// The text of any layout over a shape, or why there is none.
     pub(crate) express: ExpressFunction,
@@ -96,7 +99,7 @@ impl Notation {
         NOTATION_TABLE.iter().map(|row| Notation(row))
     }
 
-    /// Names in a list for people: `tirx, spyre, torch`.
+    /// Names in a list for messages: `tirx, spyre, torch`.
     pub fn list_names(notations: impl Iterator<Item = Notation>) -> String {
         notations.map(Notation::name).collect::<Vec<_>>().join(", ")
     }
@@ -121,7 +124,7 @@ impl Notation {
         self.0.example
     }
 
-    /// Whether a text of it says how elements are stored, so that a conversion has to be told.
+    /// Whether a text of it states how elements are stored, so that a conversion needs the dtype.
     pub fn needs_dtype(self) -> bool {
         self.0.needs_dtype
     }
@@ -150,6 +153,7 @@ impl fmt::Debug for Notation {
 /// # Errors
 /// A text that its notation refuses; a text that several notations read as different layouts, with all readings.
 pub fn parse(text: &str, axes: &AxisTable) -> Result<ParsedText, Diagnostic> {
+    zellige_calls::record_call!();
     let claimed: Vec<Notation> =
         Notation::all_notations().filter(|n| (n.table_row().recognises)(text)).collect();
     let notation = match claimed.as_slice() {
@@ -163,6 +167,8 @@ pub fn parse(text: &str, axes: &AxisTable) -> Result<ParsedText, Diagnostic> {
             });
         }
         [one] => *one,
+        // Several notations may accept one text, such as `{1,0}`. If all but one refuse it, or all
+        // read one layout, nothing is ambiguous.
         several => {
             let mut good = all_readings(text, axes);
             match good.len() {
@@ -175,7 +181,7 @@ pub fn parse(text: &str, axes: &AxisTable) -> Result<ParsedText, Diagnostic> {
     parse_as(text, notation, axes)
 }
 
-/// What the notations that recognise a text read in it: the choices where [`parse`] asks which is meant.
+/// The readings of all notations that recognise a text: the choices if [`parse`] reports an ambiguity.
 pub fn all_readings(text: &str, axes: &AxisTable) -> Vec<ParsedText> {
     let recognised = |n: &Notation| (n.table_row().recognises)(text);
     Notation::all_notations()
@@ -184,7 +190,7 @@ pub fn all_readings(text: &str, axes: &AxisTable) -> Vec<ParsedText> {
         .collect()
 }
 
-/// What several notations read in a text, where that is one layout; otherwise the question which is meant.
+/// The common layout of several readings, or an error that lists the readings.
 fn agree_on_one_reading(text: &str, mut good: Vec<ParsedText>) -> Result<ParsedText, Diagnostic> {
     let layouts: Vec<Option<Layout>> =
         good.iter().map(|p| p.layout_over_shape(None).ok()).collect();

@@ -1,15 +1,18 @@
 //! NumPy arrays: `{'shape': (4, 6), 'strides': (48, 8), 'typestr': '<f8', 'data': (140, False), 'version': 3}`, and
 //! `shape=(4, 6) order='F'`.
 //!
-//! The dictionary is `__array_interface__`. Its strides and its `offset` are in bytes and have to be multiples of the item size, which
-//! `typestr` ends in: a field of a record is read at other places and has no layout in elements. Without strides, or with
-//! `None`, the array is row-major. `descr`, which NumPy always prints, says what is inside of an item; it is read and not kept. The address in `data` says nothing of the layout, which begins at the first element.
+//! The dictionary is `__array_interface__`, as NumPy's "The array interface protocol" defines it. Its
+//! strides and its `offset` are in bytes and have to be multiples of the item size, which `typestr` ends
+//! in: a field of a record is not at a multiple of it and has no layout in elements. Without strides, or
+//! with `None`, the array is row-major. `descr`, which NumPy always prints, describes the inside of an
+//! item; it is parsed and not kept. The address in `data` does not matter, because a layout begins at the
+//! first element.
 //!
 //! In the short form the elements follow one another, the last dimension fastest (`'C'`) or the first (`'F'`).
 //!
-//! A layout is written in the short form where that is it; else as a dictionary, of items of the type of the elements where that is
-//! known. Otherwise the items have one byte (`'|V1'`), so that strides are counted in elements, because a layout does not say
-//! how large an element is.
+//! A layout is written in the short form if that is possible; else as a dictionary whose items have the
+//! type of the elements, if that is known. Otherwise the items have one byte (`'|V1'`), so that strides are
+//! counted in elements, because a layout does not state how large an element is.
 //!
 //! **Law**: `parse(print(x)) == x`.
 
@@ -146,6 +149,7 @@ fn read_array_interface(c: &mut TextCursor<'_>, text: &str) -> Result<NumpyLayou
         c.expect_char(':', "after a key")?;
         match key.value.as_str() {
             "shape" => shape = Some(read_int_tuple(c, "extents")?),
+            // `None` means row-major in the protocol, as if the key were missing.
             "strides" if c.eat_word("None") => {}
             "strides" => strides = Some(read_int_tuple(c, "strides")?),
             "typestr" => {
@@ -153,6 +157,8 @@ fn read_array_interface(c: &mut TextCursor<'_>, text: &str) -> Result<NumpyLayou
             }
             "offset" => offset = Some(c.read_integer("an offset")?),
             "version" => version = Some(c.read_integer("a version")?),
+            // NumPy exports `None` for objects that provide the buffer elsewhere; a layout does not
+            // need the address.
             "data" if c.eat_word("None") => {}
             "data" => {
                 c.expect_char('(', "before the address")?;
@@ -167,7 +173,8 @@ fn read_array_interface(c: &mut TextCursor<'_>, text: &str) -> Result<NumpyLayou
             }
             "descr" => descr = Some(read_item_fields(c, text)?),
             "mask" => {
-                let message = "`mask` says which items are valid, one by one: that is no layout";
+                let message =
+                    "`mask` says which items are valid, one by one, which is not a layout";
                 return Err(Diagnostic::syntax_error(key.span, message, "not supported")
                     .with_help(format!("keys: {KEYS}")));
             }
@@ -192,12 +199,14 @@ fn read_array_interface(c: &mut TextCursor<'_>, text: &str) -> Result<NumpyLayou
     let shape = shape.ok_or_else(|| missing("shape"))?;
     let typestr = typestr.ok_or_else(|| missing("typestr"))?;
     let version = version.ok_or_else(|| missing("version"))?;
+    // Version 3 is the only one that NumPy documents; older ones lack fields.
     if version.value != 3 {
         let message = format!("version {} of the array interface", version.value);
         return Err(Diagnostic::syntax_error(version.span, message, "version 3 is read"));
     }
     check_array_shape(&shape)?;
     let bytes = parse_item_bytes(&typestr)?;
+    // The two describe one item. A contradiction means that the dictionary was edited by hand.
     if let Some(Spanned { value: Some(item), span }) = descr
         && item != typestr.value
     {
@@ -212,9 +221,9 @@ fn read_array_interface(c: &mut TextCursor<'_>, text: &str) -> Result<NumpyLayou
         None => Ok(()),
         Some(v) => {
             let message =
-                format!("{what} of {v} bytes is no multiple of the item size, {bytes} bytes");
+                format!("{what} of {v} bytes is not a multiple of the item size, {bytes} bytes");
             Err(Diagnostic::syntax_error(span.clone(), message, "not a whole number of items")
-                .with_help("a field of a record lies between items: give the array of the records"))
+                .with_help("a field of a record is between items: give the array of the records"))
         }
     };
     if let Some(strides) = &strides {
@@ -247,8 +256,8 @@ fn read_array_interface(c: &mut TextCursor<'_>, text: &str) -> Result<NumpyLayou
     Ok(found)
 }
 
-/// What `descr` says is inside of an item: the type of items that have no fields, `[('', '<f8')]`; none for records, of which
-/// a layout places whole items.
+/// The item type in `descr`: that of items without fields, `[('', '<f8')]`; `None` for records, which a
+/// layout treats as whole items.
 fn read_item_fields(c: &mut TextCursor<'_>, text: &str) -> Result<Spanned<Option<String>>> {
     let start = c.next_token_start();
     if c.peek_char() != Some('[') {
@@ -305,11 +314,11 @@ fn parse_item_bytes(typestr: &Spanned<String>) -> Result<i64> {
             bad("items of bits have no size in bytes".into())
         }
         (Some('<' | '>' | '|' | '='), Some(k), Some(n)) if "biufcmMOSUV".contains(k) && n > 0 => {
-            // A character of `U` has four bytes.
+            // NumPy counts the size of `U` in characters of four bytes (UCS-4).
             let n = if k == 'U' { n.checked_mul(4) } else { Some(n) };
             n.map_or_else(|| bad(format!("`{text}` is too large")), Ok)
         }
-        _ => bad(format!("`{}` is no type string", text.chars().take(40).collect::<String>())),
+        _ => bad(format!("`{}` is not a type string", text.chars().take(40).collect::<String>())),
     }
 }
 
@@ -318,6 +327,7 @@ impl NumpyLayout {
     pub fn to_strided_layout(&self) -> Result<StridedLayout> {
         match &self.form {
             NumpyForm::Order('C') => Ok(StridedLayout::new_contiguous(&self.shape)?),
+            // Column-major strides are the row-major ones of the reversed shape, reversed.
             NumpyForm::Order(_) => {
                 let reversed: Vec<i64> = self.shape.iter().rev().copied().collect();
                 let mut strides = row_major_strides(&reversed)?;
@@ -382,7 +392,8 @@ impl WrittenLayout for NumpyLayout {
     }
 }
 
-/// The type string of a dtype; those that NumPy has no number for are so many bytes. `None` where an element is less than a byte.
+/// The type string of a dtype; a dtype without a NumPy number type is written as uninterpreted bytes.
+/// `None` if an element is less than a byte.
 fn typestr_of_dtype(dtype: Dtype) -> Option<String> {
     let kind = match dtype {
         Dtype::Float64 | Dtype::Float32 | Dtype::Float16 => 'f',
@@ -394,7 +405,7 @@ fn typestr_of_dtype(dtype: Dtype) -> Option<String> {
         _ => 'V',
     };
     let bytes = dtype.bits() / 8;
-    // One byte, or bytes without a number, are in no order.
+    // Byte order has no meaning for one byte, nor for uninterpreted bytes.
     let order = if bytes == 1 || kind == 'V' { '|' } else { '<' };
     (dtype.bits() % 8 == 0).then(|| format!("{order}{kind}{bytes}"))
 }

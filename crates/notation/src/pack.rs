@@ -1,13 +1,15 @@
-//! MLIR's `linalg.pack`: `inner_dims_pos = [1] inner_tiles = [64] outer_dims_perm = [1, 0]`.
+//! MLIR's `linalg.pack` (documentation of the Linalg dialect):
+//! `inner_dims_pos = [1] inner_tiles = [64] outer_dims_perm = [1, 0]`.
 //!
 //! ```text
 //! text := [ "linalg.pack" value [ "padding_value" "(" value ":" type ")" ] ] fields [ "into" value ":" tensor "->" tensor ]
 //! fields := { name "=" list }      name := "inner_dims_pos" | "inner_tiles" | "outer_dims_perm" | "shape"
 //! ```
 //!
-//! Dimension `inner_dims_pos[k]` is cut into tiles of `inner_tiles[k]`; the packed tensor has the numbers of tiles in the order of
-//! `outer_dims_perm`, then the tiles in the order of `inner_dims_pos`, and lies in memory row-major. The short form has no
-//! shape; `shape = [..]` is a field of ours that says it. What pads a tile is the padding value.
+//! Dimension `inner_dims_pos[k]` is cut into tiles of `inner_tiles[k]`; the packed tensor has the numbers
+//! of tiles in the order of `outer_dims_perm`, then the tiles in the order of `inner_dims_pos`, and is
+//! row-major in memory. The short form has no shape; `shape = [..]` is a field of ours that adds it. Tiles
+//! are padded with the padding value.
 //!
 //! **Laws**: `parse(print(x)) == x`; the layout in the algebra is [`PackLayout::element_position`] as a function.
 
@@ -38,7 +40,7 @@ pub(crate) static ROW: NotationRow = NotationRow {
     needs_dtype: false,
 };
 
-/// The attributes of a pack, with the shape and the operation where the text says them.
+/// The attributes of a pack, with the shape and the operation if the text states them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackLayout {
     inner_dims_pos: Vec<usize>,
@@ -48,7 +50,7 @@ pub struct PackLayout {
     operation: Option<PackOperation>,
 }
 
-/// What the operation says beside its attributes.
+/// The parts of the operation beside its attributes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PackOperation {
     source: String,
@@ -148,11 +150,13 @@ pub fn parse(text: &str) -> Result<PackLayout> {
         }
         let padded =
             shape.value.iter().enumerate().find(|(d, n)| **n % layout.tile_of_dim(*d) != 0);
+        // MLIR's verifier requires a padding value for partial tiles. The short form has no
+        // operation, so that the question does not arise there.
         if let (Some((d, n)), Some(PackOperation { padding: None, .. })) =
             (padded, &layout.operation)
         {
             let message = format!(
-                "dimension {d} of {n} elements is no multiple of its tile, {}, and there is no padding_value",
+                "dimension {d} of {n} elements is not a multiple of its tile, {}, and there is no padding_value",
                 layout.tile_of_dim(d)
             );
             return Err(Diagnostic::syntax_error(shape.span.clone(), message, "padded with what?")
@@ -211,6 +215,8 @@ fn read_attribute_lists(c: &mut TextCursor<'_>) -> Result<PackLists> {
         }
         *c = ahead;
         c.expect_char('=', "after the name of an attribute")?;
+        // MLIR's attribute lists have square brackets; parentheses would make the text look like
+        // NumPy's.
         if c.peek_char() != Some('[') {
             return Err(c.refuse_next_token("a list in square brackets"));
         }
@@ -242,6 +248,7 @@ fn check_pack_attributes(
     if let Some(t) = tiles.value.iter().find(|t| **t < 1) {
         return Err(Diagnostic::syntax_error(tiles.span, format!("a tile of {t}"), "1 or more"));
     }
+    // Without a shape only a permutation of the outer dimensions determines the rank.
     let rank = shape.map(|s| s.value.len()).or(lists.perm.as_ref().map(|p| p.value.len()));
     let dims = |list: &Spanned<Vec<i64>>| -> Result<Vec<usize>> {
         let mut seen: Vec<usize> = Vec::new();
@@ -256,6 +263,7 @@ fn check_pack_attributes(
                     "there is none of this number",
                 ));
             };
+            // MLIR's verifier requires distinct dimensions: a dimension has one tile.
             if seen.contains(&dim) {
                 let message = format!("dimension {d} is listed twice");
                 return Err(Diagnostic::syntax_error(
@@ -321,6 +329,7 @@ impl PackLayout {
 
     fn outer_permutation(&self, rank: usize) -> Vec<usize> {
         match self.outer_dims_perm.as_slice() {
+            // The permutation is optional in MLIR, and the identity if it is missing.
             [] => (0..rank).collect(),
             perm => perm.to_vec(),
         }
@@ -414,6 +423,7 @@ impl WrittenLayout for PackLayout {
     fn layout_over_shape(&self, shape: Option<&[i64]>) -> Result<Layout> {
         let shape = self.shape_or_own(shape)?;
         let packed = self.packed_shape(shape)?;
+        // An empty tensor has no digits whose products could be split.
         if packed.contains(&0) {
             return Ok(TileLayout::from_strides(shape, &vec![0; shape.len()], 0)?.into());
         }
@@ -462,7 +472,8 @@ pub fn express_as_pack(layout: &Layout, shape: &[i64]) -> Result<PackLayout, Con
     let (mut pos, mut tiles): (Vec<usize>, Vec<i64>) = (Vec::new(), Vec::new());
     for block in inner {
         match pos.iter().position(|d| *d == block.dim) {
-            // Two neighbours of one dimension are one tile.
+            // Neighbouring blocks of one dimension are fused to one tile, because a pack has one tile for
+            // each dimension.
             Some(at) if at + 1 == pos.len() => tiles[at] = tiles[at].saturating_mul(block.extent),
             Some(_) => {
                 let reason = format!("no linalg.pack: dimension {} needs two tiles", block.dim);

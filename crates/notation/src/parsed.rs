@@ -1,4 +1,4 @@
-//! A text that was read: what it describes, and the notation it was written in.
+//! A parsed text: the layout that it describes, and its notation.
 
 use crate::{Diagnostic, Notation};
 use std::any::Any;
@@ -12,16 +12,16 @@ use zellige_stick::StickLayout;
 
 /// A text that was read.
 ///
-/// [`ParsedText::layout_over_shape`] is the one answer that every notation has. What only some of them say (the
-/// strides of a host tensor, the sticks of a device) is an `Option` here, so that nobody has to
-/// know which notations there are.
+/// [`ParsedText::layout_over_shape`] is defined for every notation. Properties of some of them (the strides
+/// of a host tensor, the sticks of a device) are an `Option` here, so that callers do not have to
+/// distinguish notations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParsedText {
     notation: Notation,
     form: LayoutForm,
 }
 
-/// What a text describes.
+/// The kind of layout that a text describes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "parsed once and read; a box would cost more")]
 enum LayoutForm {
@@ -31,22 +31,22 @@ enum LayoutForm {
     Host(StridedLayout),
     /// A device layout, possibly without its host tensor.
     Device(StickLayout),
-    /// What only one notation knows.
+    /// A layout in the terms of one notation.
     Written(Arc<dyn WrittenLayout>),
 }
 
-/// A layout in the terms of one notation, where the algebra alone would lose some of it: the nesting of CuTe's modes,
-/// the parameters of a Triton attribute, the tiles of XLA.
+/// A layout in the terms of one notation, if the algebra alone would lose information: the nesting of
+/// CuTe's modes, the parameters of a Triton attribute, the tiles of XLA.
 ///
-/// **Law**: two of one notation are equal where their texts are, so `text` says everything.
+/// **Law**: two layouts of one notation are equal if their texts are, so the text determines the layout.
 pub trait WrittenLayout: fmt::Debug + Any + Send + Sync {
-    /// Its text. Reading that gives the same again.
+    /// Its text. Parsing that gives the same layout again.
     fn notation_text(&self) -> String;
 
     /// The layout in the algebra; `shape` is the logical shape where the text does not say it.
     ///
     /// # Errors
-    /// A shape that is missing or does not fit, and what the algebra cannot express.
+    /// A shape that is missing or does not fit, and a layout that the algebra cannot express.
     fn layout_over_shape(&self, shape: Option<&[i64]>) -> Result<Layout, Diagnostic>;
 
     /// The shape that its coordinates have where none is named.
@@ -57,27 +57,28 @@ pub trait WrittenLayout: fmt::Debug + Any + Send + Sync {
         None
     }
 
-    /// Where every element lies in one memory, by the notation's own definition, and how many positions that memory has.
-    /// `None` for a notation that leaves both to the layout in the algebra.
+    /// The position of every element in one memory, by the notation's own definition, and the number of
+    /// positions of that memory. `None` for a notation that leaves both to the layout in the algebra.
     fn stored_elements(&self, shape: Option<&[i64]>) -> Option<Result<StoredElements, Diagnostic>> {
         let _ = shape;
         None
     }
 
-    /// How many positions its memory has, padding counted, where the notation itself says so: also those behind the last
-    /// that an index reaches.
+    /// The number of positions of its memory with padding, if the notation itself defines it, including
+    /// those after the last position that an index reaches.
     fn count_memory_positions(&self, shape: Option<&[i64]>) -> Option<Result<i64, Diagnostic>> {
         let _ = shape;
         None
     }
 
-    /// The bits of an element, where the text says them.
+    /// The bits of an element, if the text states them.
     fn element_bits(&self) -> Option<i64> {
         None
     }
 }
 
-/// The memory of a tensor: the position of every element in row-major order, and the number of positions, padding counted.
+/// The memory of a tensor: the position of every element in row-major order, and the number of positions,
+/// padding counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredElements {
     /// The position of every element, in row-major order of their coordinates.
@@ -100,19 +101,19 @@ impl StoredElements {
     }
 }
 
-/// Bits of an element where nothing says them.
+/// The assumed bits of an element if neither the text nor a dtype states them.
 const ASSUMED_BITS: i64 = 16;
 
-/// How wide an element is, and where that is known from.
+/// The width of an element, and the source of that number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ElementSize {
     /// Bits of an element.
     pub bits: i64,
-    /// What says so.
+    /// The source of the number.
     pub source: ElementSource,
 }
 
-/// What says how wide an element is.
+/// The source of the width of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ElementSource {
     /// The text of the layout.
@@ -124,7 +125,7 @@ pub enum ElementSource {
 }
 
 impl ElementSize {
-    /// The bits, where something says them.
+    /// The bits, unless they are assumed.
     pub fn known_bits(self) -> Option<i64> {
         (self.source != ElementSource::Assumed).then_some(self.bits)
     }
@@ -142,6 +143,7 @@ impl fmt::Display for ElementSize {
 }
 
 /// More elements than this are not listed.
+// 8 bytes each: a list of 128 MiB.
 const MAX_STORED: i64 = 1 << 24;
 
 /// The position of every element of a shape, in row-major order.
@@ -154,6 +156,8 @@ pub(crate) fn positions_in_order(
         let limit = MAX_STORED.cast_unsigned();
         return Err(LayoutError::TooLarge { what: "listing positions", limit }.into());
     }
+    // The number of elements is known before the list is built, so the memory of the request is
+    // checked first.
     let count = usize::try_from(size).unwrap_or(0);
     zellige_guard::reserve_memory(size_of::<i64>().saturating_mul(count));
     let mut order = Vec::with_capacity(count);
@@ -178,7 +182,7 @@ impl ParsedText {
         ParsedText { notation, form: LayoutForm::Algebra(layout) }
     }
 
-    /// A text of some notation that knows more of it than the algebra.
+    /// A text of a notation that keeps more information than the algebra.
     pub fn from_written(notation: Notation, written: impl WrittenLayout) -> ParsedText {
         ParsedText { notation, form: LayoutForm::Written(Arc::new(written)) }
     }
@@ -250,7 +254,8 @@ impl ParsedText {
         }
     }
 
-    /// Where every element lies in one memory, where the notation itself says so (see [`WrittenLayout::stored_elements`]).
+    /// The position of every element in one memory, if the notation itself defines it (see
+    /// [`WrittenLayout::stored_elements`]).
     pub fn stored_elements(
         &self,
         shape: Option<&[i64]>,
@@ -261,8 +266,9 @@ impl ParsedText {
         }
     }
 
-    /// How many positions the memory of the tensor has, padding counted, where the notation itself says so. A layout in the
-    /// algebra ends at its last element or window: it does not say how much memory follows.
+    /// The number of positions of the tensor's memory with padding, if the notation itself defines it. A
+    /// layout in the algebra ends at its last element or window, and does not determine how much memory
+    /// follows.
     pub fn count_memory_positions(&self, shape: Option<&[i64]>) -> Option<Result<i64, Diagnostic>> {
         match &self.form {
             LayoutForm::Device(stick) => Some(Ok(stick.count_positions())),
@@ -307,6 +313,8 @@ impl ParsedText {
 
     /// How wide an element is: the text's own format or type decides, then `given`, then 16 bits are assumed.
     pub fn element_size(&self, given: Option<i64>) -> ElementSize {
+        // The text decides over the given dtype, because a format such as IEEE_FP32 is part of what
+        // it describes.
         let (bits, source) = match (self.element_bits(None), given) {
             (Some(bits), _) => (bits, ElementSource::Text),
             (None, Some(bits)) => (bits, ElementSource::Dtype),
@@ -316,9 +324,10 @@ impl ParsedText {
     }
 }
 
-/// The shape over which two layouts are compared, of the shapes that each has: that of the first, unless only the second is
-/// CuTe's. Over another shape the elements of most notations are taken in row-major order, and those of CuTe with the
-/// first mode fastest, so that which of the two is named first would matter.
+/// The shape over which two layouts are compared, of the shapes that each has: that of the first, unless
+/// only the second is CuTe's. Over another shape the elements of most notations are taken in row-major
+/// order, and those of CuTe with the first mode fastest, so that which of the two is named first would
+/// matter.
 ///
 /// **Law**: whether two layouts are equal over it does not depend on their order.
 pub fn choose_shared_shape<'a>(
@@ -326,6 +335,9 @@ pub fn choose_shared_shape<'a>(
     b: (&ParsedText, &'a [i64]),
 ) -> &'a [i64] {
     let cute = |p: &ParsedText| p.notation() == Notation::CUTE;
+    // CuTe counts the first mode fastest, so over a foreign shape its elements are enumerated in
+    // another order than those of every other notation; over its own shape both agree on
+    // coordinates.
     if cute(b.0) && !cute(a.0) { b.1 } else { a.1 }
 }
 

@@ -1,4 +1,5 @@
-//! Shardy shardings: `#sdy.mesh<["x"=2, "y"=4]> #sdy.sharding<@mesh, [{"x"}, {}]>`.
+//! Shardy shardings (OpenXLA documentation, "Sharding Representation"):
+//! `#sdy.mesh<["x"=2, "y"=4]> #sdy.sharding<@mesh, [{"x"}, {}]>`.
 //!
 //! ```text
 //! text     := [ mesh ] "#sdy.sharding" "<" "@" name "," dims { "," name "=" axes } ">" [ shape ]
@@ -9,9 +10,11 @@
 //! axis     := string [ ":" "(" int ")" int ]
 //! ```
 //!
-//! Each dimension is divided over the axes in its braces, the first one slowest. `"x":(2)4` is the part of size 4 of axis `x` that has
-//! 2 slower than it. A mesh without axes whose `device_ids` are one device has all on that device; other numbers than 0, 1, .. say
-//! nothing of the axes. A sharding alone is read; it has no layout before its mesh is given. `?` lets the compiler divide further and `p1` is a priority; neither moves an element.
+//! Each dimension is divided over the axes in its braces, the first one slowest. `"x":(2)4` is the sub-axis
+//! of `x` of size 4 with a part of size 2 slower than it. A mesh without axes whose `device_ids` are one
+//! device has the whole tensor on that device; other numbers than 0, 1, .. do not change the coordinates on
+//! the axes. A sharding alone is read; it has no layout before its mesh is given. `?` lets the compiler
+//! divide further and `p1` is a priority; neither moves an element.
 //!
 //! **Law**: `parse(print(x)) == x`.
 
@@ -47,7 +50,7 @@ pub(crate) static ROW: NotationRow = NotationRow {
 /// A Shardy sharding with its mesh.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardySharding {
-    /// Of a sharding alone, the axes that it names, as large as their parts need.
+    /// For a sharding without a mesh, the axes that it names, as large as their sub-axes need.
     mesh: MeshAxes,
     mesh_form: MeshForm,
     /// The numbers of the devices, where they are not 0, 1, ..
@@ -58,7 +61,7 @@ pub struct ShardySharding {
     shape: Option<Vec<i64>>,
 }
 
-/// Where a text has its mesh.
+/// The position of the mesh in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MeshForm {
     Before,
@@ -107,6 +110,7 @@ pub fn parse(text: &str) -> Result<ShardySharding> {
                 None => return Err(c.refuse_next_token("the name of a mesh")),
             },
         };
+        // A sharding refers to its mesh by name, and the text has only this one.
         if declared.as_ref().is_some_and(|d| *d != word.value) {
             let message = format!("the mesh before is @{}", declared.unwrap_or_default());
             return Err(Diagnostic::syntax_error(word.span, message, "another mesh"));
@@ -140,7 +144,7 @@ pub fn parse(text: &str) -> Result<ShardySharding> {
         }
         let mut dim = DimSharding::default();
         (dim.factors, dim.open) = read_dim_axes(&mut c, text, &found)?;
-        // A priority is one word with its number.
+        // The cursor reads a priority such as `p1` as one word.
         if let Some(word) = c.clone().read_word() {
             let Some(p) = word.value.strip_prefix('p').and_then(|p| p.parse().ok()) else {
                 return Err(c.refuse_next_token("`,`, `]` or a priority such as p1"));
@@ -152,9 +156,11 @@ pub fn parse(text: &str) -> Result<ShardySharding> {
     }
     while c.eat_char(',') {
         let Some(word) = c.read_word() else { return Err(c.refuse_next_token("`replicated=`")) };
+        // Axes of a pending reduction hold partial sums, of which no layout gives a place for an
+        // element.
         if word.value == "unreduced" {
             let message = "`unreduced` axes hold sums that are still to be added, not elements";
-            return Err(Diagnostic::syntax_error(word.span, message, "a pending sum is no place"));
+            return Err(Diagnostic::syntax_error(word.span, message, "a pending sum has no place"));
         }
         if word.value != "replicated" || !found.replicated.is_empty() {
             let shown: String = word.value.chars().take(40).collect();
@@ -186,7 +192,8 @@ fn name_follows(c: &TextCursor<'_>, name: &str) -> bool {
     ahead.eat_char('#') && ahead.read_dotted_word().is_some_and(|w| w.value == name)
 }
 
-/// The axes that a sharding names, as large as their parts need, and larger: whole axes and parts stay apart.
+/// The axes that a sharding names. Each is at least twice as large as its sub-axes need, so that a sub-axis
+/// is never printed as the whole axis.
 fn mesh_of_named_axes(text: &str) -> Result<MeshAxes> {
     let mut axes: Vec<(String, i64)> = Vec::new();
     let mut c = TextCursor::new(text);
@@ -261,6 +268,7 @@ fn read_mesh(c: &mut TextCursor<'_>, text: &str) -> Result<(MeshAxes, Option<Vec
             format!("{:?} are not the {} devices of the mesh", ids.value, mesh.device_count());
         return Err(Diagnostic::syntax_error(ids.span, message, "each number from 0 on once"));
     }
+    // Ids in order are the default, which Shardy does not print.
     let other = one || ids.value != sorted;
     Ok((mesh, other.then_some(ids.value)))
 }
@@ -302,9 +310,10 @@ fn read_dim_axes(
             let before = c.read_integer("what is slower than the part of the axis")?.value;
             c.expect_char(')', "after what is slower")?;
             factor.size = c.read_integer("the size of the part of the axis")?.value;
+            // Shardy's rule for a sub-axis: the size before it times its own size divides the axis.
             let whole = before.checked_mul(factor.size).filter(|n| before > 0 && *n > 0);
             if factor.size < 2 || whole.is_none_or(|n| size % n != 0) {
-                let message = format!("({before}){} is no part of {size} devices", factor.size);
+                let message = format!("({before}){} is not a part of {size} devices", factor.size);
                 return Err(Diagnostic::syntax_error(
                     start..c.last_token_end(),
                     message,
@@ -313,6 +322,7 @@ fn read_dim_axes(
             }
             factor.stride = size / before / factor.size;
         }
+        // Sub-axes of one axis are disjoint exactly if their ranges of weights are.
         let reaches = |f: &MeshFactor| (f.stride, f.stride * f.size);
         let (low, high) = reaches(&factor);
         let all = found.dims.iter().flat_map(|d| &d.factors).chain(&found.replicated);
@@ -357,6 +367,7 @@ impl ShardingText for ShardySharding {
             return Err(Diagnostic::syntax_error(0..0, message, "of another rank").with_id("Z005"));
         }
         let factors: Vec<Vec<MeshFactor>> = self.dims.iter().map(|d| d.factors.clone()).collect();
+        // Shardy's maximal mesh: no axes, and one device that has the whole tensor.
         if let (Some([device]), []) = (self.device_ids.as_deref(), self.mesh.named_sizes()) {
             let mesh = MeshAxes::new(vec![("pid".into(), device.saturating_add(1))])
                 .map_err(|e| Diagnostic::syntax_error(0..0, e, "here"))?;
@@ -438,6 +449,7 @@ fn shardy_of_sharding(sharding: &MeshSharding) -> Result<ShardySharding, Convers
         .collect();
     for f in dims.iter().flat_map(|d| &d.factors) {
         let (name, size) = &sharding.mesh.named_sizes()[f.axis];
+        // Only factors that divide the axis have a sub-axis form.
         if size % (f.stride * f.size) != 0 {
             return not_expressible(
                 format!("a part of axis `{name}` that does not divide its {size} devices"),

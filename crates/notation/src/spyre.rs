@@ -1,16 +1,16 @@
 //! The print form of a Spyre device layout:
 //! `SpyreTensorLayout(device_size=[4, 40, 64], stride_map =[64, 240, 1], device_dtype=DataFormats.SEN169_FP16)`.
 //!
-//! Two fields of ours say what the device's own form cannot: `device_stride` strides that leave gaps,
-//! `stick_dims` how many of the last dimensions together are the stick.
+//! Two fields of ours extend the device's own form: `device_stride` for strides that leave gaps,
+//! `stick_dims` for the number of last dimensions that together are the stick.
 //!
-//! `dim_map`, the legacy form, may stand in place of `stride_map`: per device dimension the host dimension that it came from. It needs
-//! `host_size`, and is printed as the `stride_map` that it means.
+//! `dim_map`, the legacy form, may replace `stride_map`: per device dimension the host dimension that it
+//! came from. It needs `host_size`, and is printed as the equivalent `stride_map`.
 //!
-//! The form says nothing of the host tensor, and so not which positions are padding. Two more
-//! fields may follow, `host_size` and `host_stride`; [`print_with_bound_host`] writes them. `host_stride` are
-//! the strides in which `stride_map` is read, also where they leave gaps; without them they are
-//! found as [`StickLayout::with_host`] says.
+//! The form does not describe the host tensor, and therefore does not determine which positions are
+//! padding. Two more fields may follow, `host_size` and `host_stride`; [`print_with_bound_host`] writes
+//! them. `host_stride` are the strides in which `stride_map` is read, which may leave gaps; without this
+//! field they are found as [`StickLayout::with_host`] describes.
 
 use crate::convert::{ConversionRefusal, first_memory_coordinate, not_expressible};
 use crate::cursor::{Spanned, TextCursor};
@@ -175,7 +175,7 @@ pub fn parse(text: &str) -> Result<StickLayout> {
             layout.with_host(&size.value, None).map_err(|e| Diagnostic::meaning_error(size.span, e))
         }
         (Some(size), Some(stride)) => {
-            // A dimension of stride 0 may be a broadcast of the host or replicas of the device.
+            // Stride 0 may be a broadcast of the host or replicas of the device, which only binding decides.
             let bound = match stride.value.contains(&0) {
                 true => layout.with_host(&size.value, Some(&stride.value)),
                 false => layout.with_own_strides(&size.value, &stride.value),
@@ -217,7 +217,7 @@ pub fn print_spyre_layout(layout: &StickLayout) -> String {
     layout.to_string()
 }
 
-/// The print form, with its host where it was given strides that nothing else tells, such as those that
+/// The print form, with its host if it was given strides that cannot be found otherwise, such as those that
 /// leave gaps.
 pub fn print_with_given_host(layout: &StickLayout) -> String {
     if layout.tells_its_strides() {
@@ -244,7 +244,7 @@ pub fn print_with_bound_host(layout: &StickLayout) -> String {
 /// One digit of a device address: extent, device stride, stride in the row-major host (or -1).
 type DeviceDigit = (i64, i64, i64);
 
-/// The device layout with those digits, where they form whole sticks.
+/// The device layout of a layout in the algebra, if its digits form whole sticks.
 pub fn express_as_stick(
     layout: &Layout,
     shape: &[i64],
@@ -270,7 +270,8 @@ pub fn express_as_stick(
     let mut digits = find_device_digits(layout, shape)?;
     digits.retain(|(e, _, _)| *e != 1);
     digits.sort_by_key(|(_, s, _)| std::cmp::Reverse(*s));
-    // Split at the boundary of a stick, and make room below where a stick holds one element.
+    // A digit that crosses the boundary of a stick is two device dimensions, because the last dimension of
+    // a device layout is always one stick.
     let mut sized: Vec<(i64, i64, i64)> = Vec::new();
     for (e, s, w) in digits {
         if s < eps && s * e > eps {
@@ -289,6 +290,8 @@ pub fn express_as_stick(
     }
     let inside = sized.iter().filter(|(_, s, _)| *s < eps).count();
     match (inside, sized.last().copied()) {
+        // No digit inside a stick: each stick holds one element, so the stick dimension has no host
+        // stride.
         (0, _) => sized.push((eps, 1, -1)),
         (1, Some((e, 1, w))) if e <= eps => {
             let last = sized.len() - 1;
@@ -305,6 +308,7 @@ pub fn express_as_stick(
     let stride_map: Vec<i64> = sized.iter().map(|(_, _, w)| *w).collect();
     let candidate = StickLayout::from_size_and_stride_map(&device_size, &stride_map, format)?
         .with_own_strides(shape, StridedLayout::new_contiguous(shape)?.stride())?;
+    // The candidate ignores how padding is distributed, so it is lowered again and compared.
     let lowered = match candidate.lower_to_layout() {
         Ok(l) => l,
         Err(e) => return not_expressible(e.to_string(), None),
@@ -328,6 +332,7 @@ fn find_device_digits(
 ) -> Result<Vec<DeviceDigit>, ConversionRefusal> {
     let padded: Vec<i64> = match layout.window() {
         Some(w) => {
+            // Device dimensions begin at the first element, so padding can only follow it.
             if let Some(d) = w.dims().iter().find(|d| d.begin != 0) {
                 return not_expressible(
                     format!("padding before the first element ({} positions)", d.begin),

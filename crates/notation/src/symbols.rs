@@ -1,7 +1,7 @@
 //! Symbols in a layout and their values: `S[(32,k):(1@TLane,1@TCol)] where k=4`.
 //!
-//! A symbol is a name where a number stands. The values are put in its place before the text is read, and
-//! the places of errors are those of the text as it was written.
+//! A symbol is a name in the place of a number. It is replaced by its value before the text is parsed, and
+//! the spans of errors are translated back to the text as it was written.
 
 use crate::Diagnostic;
 use crate::cursor::TextCursor;
@@ -10,20 +10,20 @@ use std::ops::Range;
 
 type Result<T> = std::result::Result<T, Diagnostic>;
 
-/// Words that a text already has another use for.
+/// Words of the grammar, which cannot be symbols.
 const RESERVED: [&str; 5] = ["S", "R", "o", "valid", "axes"];
 
-/// A text with numbers in the place of its symbols.
+/// A text in which symbols are replaced by their values.
 pub(crate) struct ResolvedText<'t> {
     pub(crate) text: Cow<'t, str>,
-    /// Where the numbers are, and where the symbols were.
+    /// The spans of the numbers in this text, and of the symbols in the text as it was written.
     replaced: Vec<(Range<usize>, Range<usize>)>,
     written: &'t str,
 }
 
-/// Reads the values after `where`, and puts them in the place of their symbols.
+/// Parses the values after `where`, and replaces the symbols by them.
 pub(crate) fn resolve_symbols(written: &str) -> Result<ResolvedText<'_>> {
-    // An axis may have that name too.
+    // An axis, an extent or an element of a list may also be named `where`.
     let is_clause = |name: &Range<usize>| {
         let before = written[..name.start].trim_end();
         &written[name.clone()] == "where" && !before.ends_with(['@', '.', '[', '(', ','])
@@ -35,7 +35,7 @@ pub(crate) fn resolve_symbols(written: &str) -> Result<ResolvedText<'_>> {
     let mut used = vec![false; values.len()];
     let (mut text, mut replaced, mut done) = (String::new(), Vec::new(), 0);
     for name in find_names(&written[..start]) {
-        // An axis is no number, whatever its name.
+        // The name of an axis is not a number, even if it equals that of a symbol.
         if written[..name.start].trim_end().ends_with(['@', '.']) {
             continue;
         }
@@ -50,6 +50,7 @@ pub(crate) fn resolve_symbols(written: &str) -> Result<ResolvedText<'_>> {
         done = name.end;
     }
     text += &written[done..start];
+    // A value without a symbol is most likely a misspelling, which would otherwise go unnoticed.
     if let Some(k) = used.iter().position(|used| !used) {
         let message = format!("the layout has no symbol `{}`", crate::make_visible(values[k].name));
         return Err(Diagnostic::syntax_error(values[k].span.clone(), message, "not used"));
@@ -117,7 +118,8 @@ impl ResolvedText<'_> {
         let span = self.written_offset_of(error.span.start, false)
             ..self.written_offset_of(error.span.end, true);
         error.span = span;
-        // Where something else than a number was expected, as the variant of a swizzle is, a value would not help.
+        // The hint about symbols is given only where a number was expected: the variant of a swizzle, for
+        // example, is also a name.
         let expected = error.message.starts_with("expected");
         let mut named =
             find_names(self.written).filter(|name| expected && name.start == error.span.start);

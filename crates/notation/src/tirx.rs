@@ -18,14 +18,17 @@
 //! kind    := "memory" | "device" | scope "/" scope
 //! ```
 //!
-//! A name where an integer stands is a symbol, and `where` gives its value: `S[(32,k):(1@TLane,1@TCol)] where k=4`.
-//! A swizzle alone is a layout of `m`: the addresses of one of its periods, `2^(M+B+S)` of them, permuted.
+//! A name in the place of an integer is a symbol, and `where` gives its value:
+//! `S[(32,k):(1@TLane,1@TCol)] where k=4`. A swizzle alone is a layout of `m`: the addresses of one of its
+//! periods, `2^(M+B+S)` of them, permuted.
 //!
-//! The numbers of a swizzle may be named: `Swizzle(M=3, B=3, S=3)`, or as upstream has them, `per_element`, `swizzle_len`, `atom_len` and
-//! `swizzle_inner=True`. `S` occurs once; without strides it is row-major on `m`; an axis left out is `m`. `valid` gives
-//! the logical shape: of each padded extent, the part that holds elements. `axes` declares axes that are not built in, such as
-//! those of a mesh of devices. As upstream prints them, names may have `T.` before them and axes `Axis.`:
-//! `T.TileLayout(T.S[(8, 4):(4 @ Axis.laneid, 1)])`. `axes` is printed where a layout has such axes, so that its text can be read by itself.
+//! The numbers of a swizzle may be named: `Swizzle(M=3, B=3, S=3)`, or with TVM's names, `per_element`,
+//! `swizzle_len`, `atom_len` and `swizzle_inner=True`. `S` occurs once; without strides it is row-major on
+//! `m`; an axis left out is `m`. `valid` gives the logical shape: of each padded extent, the part that
+//! holds elements. `axes` declares axes that are not built in, such as those of a mesh of devices. As TVM
+//! prints them, names may have the prefix `T.` and axes the prefix `Axis.`:
+//! `T.TileLayout(T.S[(8, 4):(4 @ Axis.laneid, 1)])`. `axes` is printed if a layout has such axes, so that
+//! its text can be parsed by itself.
 //!
 //! **Law**: `parse(print(layout)) == layout`.
 
@@ -51,6 +54,8 @@ pub(crate) static ROW: NotationRow = NotationRow {
     recognises: |text| {
         // `S<..>` and `Swizzle<..>` are CuTe's.
         let cute = ["S", "Swizzle"].iter().any(|w| TextCursor::new(text).word_follows(w, '<'));
+        // `R` is included so that a text that begins with a replica gets an error about TIRx
+        // instead of a guess.
         let words = ["S", "R", "Swizzle", "SwizzleLayout", "ComposeLayout", "TileLayout"];
         let mut c = TextCursor::new(text);
         skip_module_prefix(&mut c);
@@ -62,7 +67,7 @@ pub(crate) static ROW: NotationRow = NotationRow {
     needs_dtype: false,
 };
 
-/// Reads a layout; axis names are looked up in `axes`, and in what the text declares.
+/// Reads a layout; axis names are looked up in `axes` and in the declarations of the text.
 pub fn parse(text: &str, axes: &AxisTable) -> Result<Layout> {
     let resolved = resolve_symbols(text)?;
     parse_without_symbols(&resolved.text, axes).map_err(|e| resolved.place_in_written_text(e))
@@ -77,16 +82,19 @@ fn parse_without_symbols(text: &str, axes: &AxisTable) -> Result<Layout> {
     Ok(layout)
 }
 
-/// Where the layout ends and `axes[..]` begins, and the axes with those that it declares.
+/// The position at which the layout ends and `axes[..]` begins, and the table with the axes that it declares.
 fn read_axis_declarations<'t>(
     text: &str,
     axes: &'t AxisTable,
 ) -> Result<(usize, Cow<'t, AxisTable>)> {
     let none = (text.len(), Cow::Borrowed(axes));
+    // Declarations are at the end of the text, but the layout before them needs the axes, so they
+    // are parsed first.
     let Some(start) = text.rfind("axes") else { return Ok(none) };
     let mut c = TextCursor::new(text);
     c.skip_to_place(start);
     let inside_a_word = text[..start].ends_with(|p: char| p.is_alphanumeric() || p == '_');
+    // The letters may also be the end of the name of an axis.
     if inside_a_word || !c.eat_word("axes") || !c.eat_char('[') {
         return Ok(none);
     }
@@ -110,7 +118,7 @@ fn read_axis_declarations<'t>(
     Ok((start, Cow::Owned(table)))
 }
 
-/// `memory`, `device`, or what an axis of threads counts and in what, `thread/warp`.
+/// `memory`, `device`, or for a thread axis the counted scope and the scope around it, `thread/warp`.
 fn read_axis_kind(c: &mut TextCursor<'_>) -> Result<AxisKind> {
     let known = || {
         let scopes: Vec<&str> = ExecutionScope::ALL.iter().map(|s| s.name()).collect();
@@ -120,7 +128,7 @@ fn read_axis_kind(c: &mut TextCursor<'_>) -> Result<AxisKind> {
         return Err(c.refuse_next_token("the kind of an axis").with_help(known()));
     };
     let unknown = |word: &Spanned<&str>| {
-        let message = format!("`{}` is no kind of axis", shorten_name(word.value));
+        let message = format!("`{}` is not a kind of axis", shorten_name(word.value));
         Diagnostic::syntax_error(word.span.clone(), message, "unknown").with_help(known())
     };
     match word.value {
@@ -212,7 +220,7 @@ fn skip_module_prefix(c: &mut TextCursor<'_>) {
     }
 }
 
-/// The three numbers of a swizzle that stand before the layout, as upstream prints a composition.
+/// The three numbers of a swizzle before the layout, as TVM prints a composition.
 fn read_leading_numbers(c: &mut TextCursor<'_>) -> Result<[i64; 3]> {
     let m = c.read_integer(SWIZZLE[0].0)?.value;
     c.expect_char(',', "after M")?;
@@ -291,7 +299,7 @@ fn read_layout(c: &mut TextCursor<'_>, axes: &AxisTable) -> Result<Layout> {
     })
 }
 
-/// A swizzle by itself: the addresses of one of its periods, permuted, as a layout of memory.
+/// A swizzle by itself: the permuted addresses of one of its periods, as a layout of memory.
 fn layout_of_swizzle_alone(sw: Swizzle) -> zellige_layout::Result<Layout> {
     let period =
         1i64.checked_shl(sw.per_element() + sw.swizzle_len() + sw.atom_len()).filter(|n| *n > 0);
@@ -299,7 +307,7 @@ fn layout_of_swizzle_alone(sw: Swizzle) -> zellige_layout::Result<Layout> {
     Layout::from_swizzled_tile(sw, TileLayout::row_major(&[period])?)
 }
 
-/// A layout without swizzle, by itself or named as upstream's class.
+/// A layout without swizzle, by itself or inside `TileLayout(..)`.
 fn read_tile_layout(c: &mut TextCursor<'_>, axes: &AxisTable) -> Result<TileLayout> {
     skip_module_prefix(c);
     if !c.eat_word("TileLayout") {
@@ -311,7 +319,7 @@ fn read_tile_layout(c: &mut TextCursor<'_>, axes: &AxisTable) -> Result<TileLayo
     Ok(tile)
 }
 
-/// The numbers of a swizzle in their order: what they are, and the names that they have.
+/// The numbers of a swizzle in their order: the description of each, and its names.
 const SWIZZLE: [(&str, [&str; 2]); 3] = [
     ("M, the number of low bits that stay", ["M", "per_element"]),
     ("B, the number of bits that are XORed", ["B", "swizzle_len"]),
@@ -398,7 +406,7 @@ fn read_swizzle_variant(c: &mut TextCursor<'_>) -> Result<bool> {
     }
 }
 
-/// What the terms add up to, before the algebra looks at it.
+/// The sum of the parsed terms, before the algebra checks it.
 #[derive(Default)]
 struct TermSum {
     shard: Option<(Vec<Iter>, Vec<Range<usize>>)>,
@@ -427,7 +435,7 @@ fn read_terms(c: &mut TextCursor<'_>, axes: &AxisTable) -> Result<TileLayout> {
     };
     let (replica, replica_spans) = parts.replica.unwrap_or_default();
     TileLayout::new(shard, replica, parts.offset).map_err(|e| {
-        // Point at the iter where the algebra names one.
+        // Underline the iter that the algebra's error names.
         let place = match &e {
             zellige_layout::LayoutError::NegativeExtent { what, index, .. } => {
                 if what.starts_with('s') {
@@ -479,6 +487,7 @@ fn read_term(
     let iters = read_iters(c, axes)?;
     c.expect_char(']', at_end)?;
     let span = start..c.last_token_end();
+    // A set has no negative, so only offsets can be subtracted.
     if negative {
         let message = format!("`{letter}[..]` cannot be subtracted");
         return Err(Diagnostic::syntax_error(span, message, "write + before it"));
@@ -500,6 +509,8 @@ fn shorten_name(name: &str) -> String {
 fn read_iters(c: &mut TextCursor<'_>, axes: &AxisTable) -> Result<(Vec<Iter>, Vec<Range<usize>>)> {
     let start = c.next_token_start();
     let mut extents: Vec<Spanned<i64>> = Vec::new();
+    // `S[8, 4]` without strides is accepted, because TVM prints row-major layouts that way; with
+    // strides the brackets are needed to tell both lists apart.
     let bracketed = c.eat_char('(');
     let close = if bracketed { ')' } else { ']' };
     while c.peek_char() != Some(close) && c.peek_char() != Some(':') {
@@ -609,6 +620,8 @@ fn read_valid_window(c: &mut TextCursor<'_>) -> Result<Vec<PaddedExtent>> {
         let padded = if c.eat_char('/') {
             c.read_integer("a padded extent")?.value
         } else {
+            // Saturating, so that the constructor of the window reports the overflow with its
+            // dimension.
             begin.saturating_add(valid)
         };
         dims.push(PaddedExtent { begin, valid, padded });

@@ -1,4 +1,4 @@
-//! PyTorch host layouts: `size=[4, 6] stride=[6, 1] offset=2`.
+//! PyTorch host layouts, with the terms of `Tensor.as_strided`: `size=[4, 6] stride=[6, 1] offset=2`.
 //!
 //! `stride` left out is row-major, `offset` left out is 0. Lists take square or round brackets.
 
@@ -83,7 +83,7 @@ pub fn print_torch_layout(host: &StridedLayout) -> String {
     out
 }
 
-/// The host layout with one stride per dimension, where the layout is one.
+/// The host layout with one stride per dimension, if the layout has that form.
 pub fn express_as_strided_layout(
     layout: &Layout,
     shape: &[i64],
@@ -112,7 +112,11 @@ pub fn express_as_strided_layout(
     let mut weight = 1;
     for d in (0..shape.len()).rev() {
         if shape[d] > 1 {
+            // The first step along a dimension fixes its stride, so this is the only candidate; the
+            // comparison below decides.
             stride[d] = at(weight)? - base;
+        // No element depends on the stride of a dimension of size 1; PyTorch gives it the row-major
+        // value.
         } else if let Some(next) = stride.get(d + 1) {
             stride[d] = next.saturating_mul(shape[d + 1].max(1));
         }

@@ -1,8 +1,8 @@
-//! Texts of others as a person may see them.
+//! Escaping texts from outside before they are shown to a person.
 //!
-//! Names and paths come from files, and a terminal obeys what it reads: a control character moves the
-//! cursor, a newline begins a line of the program's own, a change of direction shows another name than the
-//! one that is there. Whatever is not plainly visible is shown as an escape.
+//! Names and paths come from files, and a terminal executes control characters: one may move the cursor, a
+//! newline may imitate a line of this program, and a change of writing direction may show a name that is
+//! not the real one. Every character that is not plainly visible is shown as an escape.
 
 use std::borrow::Cow;
 
@@ -20,8 +20,8 @@ pub(crate) fn is_shown_as_is(c: char) -> bool {
 
 /// A name on one line, every character visible: `a\nb`, `\u{1b}[2J`.
 ///
-/// **Law**: the result has no control and no format character; a text that has none is given back as it
-/// is; two different texts that have some are never shown alike.
+/// **Law**: the result has no control and no format character; a text without any is returned unchanged;
+/// two different texts with some never have the same result.
 pub fn make_visible(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_shown_as_is) {
         return Cow::Borrowed(text);
@@ -45,8 +45,8 @@ pub fn quote_beginning(text: &str, most: usize) -> String {
     }
 }
 
-/// A text of several lines for a terminal: names in it were made visible before, and what was forgotten is
-/// made visible here. Lines stay lines; colours stay where the text was coloured by us.
+/// A text of several lines for a terminal. Names in it should have been escaped already; this is the last
+/// line of defence. Line breaks stay, and so do colours that this program has set.
 pub fn make_lines_visible(text: &str, coloured: bool) -> Cow<'_, str> {
     let kept = |c: char| c == '\n' || c == '\t' || is_shown_as_is(c);
     if text.chars().all(kept) {
@@ -73,7 +73,7 @@ fn leading_colour_escape(text: &str) -> Option<&str> {
     text[end..].starts_with('m').then(|| &text[..=end])
 }
 
-/// A JSON text for a terminal, of the same value: JSON itself lets most of what a terminal obeys stand.
+/// A JSON text of the same value for a terminal, because JSON allows most control characters of terminals unescaped.
 pub fn make_json_visible(json: &str) -> Cow<'_, str> {
     // Outside of its strings JSON has no character but plain ones and white space.
     let kept = |c: char| matches!(c, '\n' | '\t' | '\r') || is_shown_as_is(c);

@@ -1,4 +1,5 @@
-//! Tiled and blocked formats against their own definitions. `crates/conformance` has the recorded answers of XLA, oneDNN and MLIR.
+//! Tiled and blocked formats against their own definitions. `crates/conformance` has the recorded answers
+//! of XLA, oneDNN and MLIR.
 
 use proptest::prelude::*;
 use serde_json::Value;
@@ -20,7 +21,7 @@ fn order(layout: &Layout) -> Vec<i64> {
     layout.offset_table(Axis::M).expect("small")
 }
 
-/// What only a library says, and no request: the shapes and descriptors behind positions.
+/// Properties that no request answers: the shapes and descriptors behind positions.
 #[test]
 fn shapes_and_descriptors_are_the_recorded_ones() {
     let cases = |name: &str| data(name)["cases"].as_array().expect("cases").clone();
@@ -134,8 +135,9 @@ fn config() -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// **Laws** of a text that stores its elements in one memory: it is printed as it is read; its layout puts every element where the
-/// notation's own definition does; and that layout is written again as a text with the same layout.
+/// **Laws** of a text that stores its elements in one memory: it is printed as it is read; its layout puts
+/// every element where the notation's own definition does; and that layout is written again as a text with
+/// the same layout.
 fn check_stored(text: &str, notation: Notation, shape: &[i64]) -> bool {
     let axes = AxisTable::new();
     let parsed = parse_as(text, notation, &axes).expect(text);
@@ -149,8 +151,8 @@ fn check_stored(text: &str, notation: Notation, shape: &[i64]) -> bool {
     let Ok(layout) = parsed.layout_over_shape(Some(shape)) else { return false };
     assert_eq!(order(&layout), stored.order, "{text}");
     let written = zellige_notation::convert::convert_layout(&layout, shape, None, notation);
-    // A tile that cuts an earlier tile unevenly gives the window a dimension of its own, which no search for tiles undoes.
-    // Nor does it look for dimensions that are merged and padded together.
+    // A tile that cuts an earlier tile unevenly gives the window a dimension of its own, which no search
+    // for tiles undoes. Nor does it look for dimensions that are merged and padded together.
     let uneven = layout.window().is_some_and(|w| w.shape() != shape) || text.contains('*');
     let written = match written {
         Err(_) if uneven => return false,

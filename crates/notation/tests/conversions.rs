@@ -1,5 +1,5 @@
-//! Conversions between all notations, held against enumeration: what is said to be equal puts every element at the same places, and
-//! what is said to be refined puts every element in row-major order at the same places.
+//! Conversions between all notations, compared by enumeration: an equal text gives every element the same
+//! physical coordinates, and a refined one does so in row-major order.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -176,8 +176,8 @@ fn below(state: &mut u64, n: u64) -> i64 {
     ((*state >> 33) % n) as i64
 }
 
-/// Any layout of the algebra: iters on every kind of axis in any order, with strides that repeat, overlap and run backwards, copies, an
-/// offset, a swizzle and padding; over its own extents or over one dimension.
+/// Any layout of the algebra: iters on every kind of axis in any order, with strides that repeat, overlap
+/// and run backwards, copies, an offset, a swizzle and padding; over its own extents or over one dimension.
 fn algebra(seed: u64) -> (String, Vec<i64>) {
     let mut state = seed;
     let mut draw = |n: u64| below(&mut state, n);
@@ -293,7 +293,7 @@ fn placements_on_no_mesh_are_read_back() {
     );
 }
 
-/// Strides of NumPy are in bytes of the type that is asked for.
+/// Strides of NumPy are in bytes of the requested type.
 #[test]
 fn numpy_strides_are_bytes_of_the_dtype() {
     let axes = AxisTable::new();

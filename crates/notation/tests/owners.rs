@@ -13,7 +13,7 @@ fn layout(text: &str, shape: &[i64]) -> Layout {
         .expect(text)
 }
 
-/// Every element of every atom is where CuTe's own layout says: thread and value, one by one.
+/// The owner of every element of every atom is that of CuTe's own layout: thread and value, one by one.
 #[test]
 fn every_value_of_every_thread_is_found_again() {
     let mut checked = 0;

@@ -1,11 +1,11 @@
-//! The lists of `deny.toml`, held against the lock file.
+//! Checks the lock file against the lists of `deny.toml`.
 
 use crate::graph::CrateGraph;
 use crate::license::is_accepted;
 use std::collections::BTreeMap;
 use toml::de::{DeTable, DeValue};
 
-/// Everything that `deny.toml` does not accept, one line each.
+/// Lists everything that `deny.toml` does not accept, one line each.
 ///
 /// # Errors
 /// A file that does not have the lists.
@@ -24,7 +24,7 @@ pub fn find_complaints(deny: &str, packages: &CrateGraph) -> Result<Vec<String>,
     let licenses = words(["licenses", "allow"])?;
     let registries = words(["sources", "allow-registry"])?;
     let repositories = words(["sources", "allow-git"])?;
-    // `name@version` of crates that there may be besides another version.
+    // `name@version` of crates that may exist besides another version.
     let skipped: Vec<&str> = list(["bans", "skip"])?
         .into_iter()
         .filter_map(|v| v.as_table()?.get("crate")?.get_ref().as_str())
@@ -32,6 +32,7 @@ pub fn find_complaints(deny: &str, packages: &CrateGraph) -> Result<Vec<String>,
 
     let mut found = Vec::new();
     let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    // An exception that nothing needs any more would hide the next second version of that crate.
     let mut unused: Vec<&str> = skipped.clone();
     for p in packages.all_crates() {
         let named = format!("{}@{}", p.name, p.version);
@@ -43,6 +44,7 @@ pub fn find_complaints(deny: &str, packages: &CrateGraph) -> Result<Vec<String>,
                 Err(e) => found.push(format!("{named}: {e}")),
             },
         }
+        // Crates of this workspace have no source.
         if let Some(source) = &p.source {
             let address = source.split_once('+').map_or(source.as_str(), |(_, a)| a);
             if !registries.contains(&address) && !repositories.contains(&address) {

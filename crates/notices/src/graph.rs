@@ -1,4 +1,4 @@
-//! The crates of the workspace, by `cargo metadata`.
+//! The crates of the workspace, from `cargo metadata`.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,35 +14,37 @@ pub struct CrateInfo {
     pub version: String,
     /// Its licence, an SPDX expression.
     pub license: Option<String>,
-    /// The registry or repository that it is from; none for one of this workspace.
+    /// The registry or repository that it comes from; `None` for a crate of this workspace.
     pub source: Option<String>,
-    /// Where its source is on this machine.
+    /// The folder of its source on this machine.
     pub folder: PathBuf,
-    /// Whether it only runs while others are compiled.
+    /// Whether it is a procedural macro, which only runs in the compiler.
     pub is_macro: bool,
 }
 
-/// Crates and what they link.
+/// Crates and the crates that they link.
 #[derive(Debug, Default)]
 pub struct CrateGraph {
     all: BTreeMap<String, CrateInfo>,
-    /// What a crate needs when it runs, by id.
+    /// The crates that a crate links, by id.
     needs: BTreeMap<String, Vec<String>>,
 }
 
-/// Where the workspace is.
+/// The folder of the workspace.
 pub fn workspace_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 impl CrateGraph {
-    /// Asks cargo, for one target or for all of them, without the network.
+    /// Runs `cargo metadata` for one target or for all, without the network.
     ///
     /// # Errors
-    /// What cargo says, and answers of another form than the documented one.
+    /// Errors of cargo, and answers of another form than the documented one.
     pub fn ask_cargo(target: Option<&str>) -> Result<CrateGraph, String> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
+        // `--locked` because the notice is of this lock file, `--offline` because a test must not
+        // need the network.
         command.args(["metadata", "--format-version", "1", "--locked", "--offline"]);
         command
             .args(["--all-features", "--manifest-path"])
@@ -92,12 +94,12 @@ impl CrateGraph {
         Some(packages)
     }
 
-    /// Every crate that the lock file has.
+    /// Every crate of the lock file.
     pub fn all_crates(&self) -> impl Iterator<Item = &CrateInfo> {
         self.all.values()
     }
 
-    /// The crates of others that are linked into one of this workspace.
+    /// The crates of other authors that are linked into a crate of this workspace.
     pub fn linked_into(&self, name: &str) -> Vec<&CrateInfo> {
         let own = |p: &CrateInfo| p.source.is_none() && p.name == name;
         let mut open: Vec<&String> =
@@ -105,7 +107,7 @@ impl CrateGraph {
         let mut seen: BTreeSet<&String> = open.iter().copied().collect();
         while let Some(id) = open.pop() {
             for next in self.needs.get(id).into_iter().flatten() {
-                // What a macro needs runs in the compiler, too.
+                // The dependencies of a macro run in the compiler too, so they are not linked.
                 if self.all.get(next).is_some_and(|p| !p.is_macro) && seen.insert(next) {
                     open.push(next);
                 }

@@ -1,32 +1,34 @@
 //! Licence expressions of SPDX, as far as crates use them.
 
-/// Whether an expression can be met by licences that are accepted: one side of every `OR`, both of
-/// every `AND`. The older `MIT/Apache-2.0` is an `OR`, and `WITH` belongs to its licence.
+/// Whether accepted licences satisfy an expression: one side of every `OR`, both of every `AND`.
+/// The older `MIT/Apache-2.0` is an `OR`, and `WITH` belongs to its licence.
 ///
 /// ```
-/// use zellige_notices::license::accepted;
+/// use zellige_notices::license::is_accepted;
 /// let allow = |name: &str| ["MIT", "Unicode-3.0"].contains(&name);
-/// assert_eq!(accepted("(MIT OR Apache-2.0) AND Unicode-3.0", &allow), Ok(true));
-/// assert_eq!(accepted("MIT AND GPL-3.0-only", &allow), Ok(false));
-/// assert_eq!(accepted("Apache-2.0/MIT", &allow), Ok(true));
-/// assert!(accepted("MIT OR", &allow).is_err());
+/// assert_eq!(is_accepted("(MIT OR Apache-2.0) AND Unicode-3.0", &allow), Ok(true));
+/// assert_eq!(is_accepted("MIT AND GPL-3.0-only", &allow), Ok(false));
+/// assert_eq!(is_accepted("Apache-2.0/MIT", &allow), Ok(true));
+/// assert!(is_accepted("MIT OR", &allow).is_err());
 /// ```
 ///
 /// # Errors
-/// An expression that is none.
+/// An invalid expression.
 pub fn is_accepted(expression: &str, allow: &dyn Fn(&str) -> bool) -> Result<bool, String> {
+    // Before SPDX expressions Cargo allowed `MIT/Apache-2.0`, and old crates still have it.
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
     let mut at = 0;
     let holds = parse_or(&words, &mut at, allow);
     match holds {
         Some(holds) if at == words.len() => Ok(holds),
-        _ => Err(format!("`{expression}` is no licence expression")),
+        _ => Err(format!("`{expression}` is not a licence expression")),
     }
 }
 
 fn parse_or(words: &[&str], at: &mut usize, allow: &dyn Fn(&str) -> bool) -> Option<bool> {
     let mut holds = parse_and(words, at, allow)?;
+    // AND binds tighter than OR in SPDX, hence two levels.
     while words.get(*at) == Some(&"OR") {
         *at += 1;
         holds |= parse_and(words, at, allow)?;

@@ -1,11 +1,11 @@
-//! The notice: every crate that is linked, with its licence and the text of it.
+//! The notice: every linked crate with its licence and the licence's text.
 
 use crate::graph::{CrateGraph, CrateInfo};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// The program and the wheel as they are published, and the engine inside of the page.
+/// The published parts: the program, the wheel, and the engine inside of the page.
 const PUBLISHED_PARTS: [(&str, &str); 3] = [
     ("zellige-cli", "x86_64-unknown-linux-gnu"),
     ("zellige-python", "x86_64-unknown-linux-gnu"),
@@ -24,10 +24,10 @@ Rust Project Contributors, https://github.com/rust-lang/rust/blob/master/COPYRIG
 
 ";
 
-/// Makes the notice anew.
+/// Builds the notice.
 ///
 /// # Errors
-/// What cargo says, and crates without a text.
+/// Errors of cargo, and crates without a licence text.
 pub fn make_notice() -> Result<String, String> {
     let mut linked: BTreeMap<(String, String), CrateInfo> = BTreeMap::new();
     for (name, target) in PUBLISHED_PARTS {
@@ -57,8 +57,8 @@ pub fn make_notice() -> Result<String, String> {
     Ok(out)
 }
 
-/// The licence texts of a crate. Where it may be had under MIT, that text alone: it is the one that
-/// names who wrote the crate.
+/// The licence texts of a crate. If it is available under MIT, that text alone, because it is the
+/// one that names the authors.
 fn license_texts(p: &CrateInfo) -> Result<Vec<String>, String> {
     let missing = |why: &str| format!("{} {}: {why}", p.name, p.version);
     let entries = std::fs::read_dir(&p.folder).map_err(|e| missing(&e.to_string()))?;
@@ -82,6 +82,8 @@ fn license_texts(p: &CrateInfo) -> Result<Vec<String>, String> {
     }
     let read = |path: &PathBuf| {
         let bytes = std::fs::read(path).map_err(|e| missing(&e.to_string()))?;
+        // Line ends and blanks at the end of lines differ between crates with the same licence;
+        // without them equal texts are printed once.
         let text = String::from_utf8_lossy(&bytes).replace('\r', "");
         let lines: Vec<&str> = text.trim_matches('\n').lines().map(str::trim_end).collect();
         Ok(lines.join("\n") + "\n")

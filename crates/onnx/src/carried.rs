@@ -1,14 +1,16 @@
 //! Element types that the card does not store, and the wider ones that carry them.
 //!
-//! Whole numbers of 2 and 4 bits take 8, unsigned ones of 16 and 32 bits take twice as many; every operation
-//! on them ends by fitting its result into the bits of the type. float64 is computed in float32, as the card
-//! has nothing wider.
+//! Integers of 2 and 4 bits are carried in 8 bits, unsigned ones of 16 and 32 bits in twice as
+//! many; every operation on them ends by truncating its result to the bits of the type. float64 is
+//! computed in float32, because the card has nothing wider.
 
 use zellige_float::{Converter, Dtype, Format};
 
-/// The dtype that the graph has in the place of another: the same, where the card stores it.
+/// The dtype that the graph uses for another one; the same dtype, if the card stores it.
 pub fn carrier_dtype(dtype: Dtype) -> Dtype {
     match dtype {
+        // Each carrier is the narrowest stored dtype that holds every value: 4 bits fit in 8,
+        // unsigned 16 bits need a signed type of 32.
         Dtype::Float64 => Dtype::Float32,
         Dtype::Int4 | Dtype::Int2 => Dtype::Int8,
         Dtype::Uint4 | Dtype::Uint2 => Dtype::Uint8,
@@ -18,8 +20,8 @@ pub fn carrier_dtype(dtype: Dtype) -> Dtype {
     }
 }
 
-/// Elements of a tensor in host memory, row-major, in the dtype that carries theirs; types below eight bits
-/// take a byte each. None where a byte is missing.
+/// Converts the elements of a tensor in host memory to the dtype that carries them; elements below
+/// eight bits take a byte each. `None` if a byte is missing.
 pub fn carry_elements(bytes: &[u8], dtype: Dtype) -> Option<Vec<u8>> {
     match dtype {
         Dtype::Float64 => narrow_to_float32(bytes),
@@ -36,7 +38,7 @@ pub fn carry_elements(bytes: &[u8], dtype: Dtype) -> Option<Vec<u8>> {
             })
         }
         Dtype::Int2 | Dtype::Uint2 | Dtype::Int4 | Dtype::Uint4 => {
-            // Only the low bits of each byte are its number.
+            // Only the low bits of each byte are the number.
             let one = |b: &u8| fit_integer(dtype, i64::from(*b)).to_le_bytes()[0];
             Some(bytes.iter().map(one).collect())
         }
@@ -51,9 +53,11 @@ fn narrow_to_float32(bytes: &[u8]) -> Option<Vec<u8>> {
     bytes.len().is_multiple_of(8).then_some(out)
 }
 
-/// The bits of a whole number that is carried, and whether it has a sign.
+/// The bits of a carried integer type, and whether it is signed.
 pub(crate) fn carried_bits(dtype: Dtype) -> Option<(u32, bool)> {
     match dtype {
+        // float64 is not in this list: it has no bits to cut off, since its results are rounded to
+        // float32 anyway.
         Dtype::Int2 => Some((2, true)),
         Dtype::Uint2 => Some((2, false)),
         Dtype::Int4 => Some((4, true)),
@@ -64,7 +68,7 @@ pub(crate) fn carried_bits(dtype: Dtype) -> Option<(u32, bool)> {
     }
 }
 
-/// The smallest and the largest whole number of a dtype.
+/// The smallest and the largest integer of a dtype.
 pub(crate) fn integer_range(dtype: Dtype) -> Option<(i64, i64)> {
     let (bits, signed) = match dtype {
         Dtype::Int8 => (8, true),
@@ -76,21 +80,23 @@ pub(crate) fn integer_range(dtype: Dtype) -> Option<(i64, i64)> {
     Some(if signed { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) })
 }
 
-/// A whole number in the bits of its dtype: what is past them is cut off.
+/// Truncates an integer to the bits of its dtype.
 pub(crate) fn fit_integer(dtype: Dtype, x: i64) -> i64 {
     let Some((bits, signed)) = carried_bits(dtype) else { return x };
     let low = x & ((1 << bits) - 1);
     if signed && low >> (bits - 1) == 1 { low - (1 << bits) } else { low }
 }
 
-/// Elements as a file has them, in the dtype that carries theirs: those below eight bits lie packed there, the
-/// first in the lowest bits.
+/// Unpacks the elements of a file into the dtype that carries them. Elements below eight bits are
+/// packed in the file, the first one in the lowest bits.
 pub(crate) fn unpack_elements(stored: &[u8], dtype: Dtype, count: usize) -> Option<Vec<u8>> {
     let width = match carried_bits(dtype) {
         Some((bits @ (2 | 4), _)) => bits as usize,
         _ => return carry_elements(stored, dtype),
     };
     let each = 8 / width;
+    // ONNX packs two or four numbers into a byte and pads the last one, so the size in bytes does
+    // not tell the number of elements.
     if stored.len() != count.div_ceil(each) {
         return None;
     }

@@ -1,16 +1,17 @@
-//! What a node adds to the graph: operations on the way, and those that make its results.
+//! Adds the operations of a node to the graph: intermediate ones, and those that make its results.
 
 use crate::carried::{self, carrier_dtype};
 use crate::error::Result;
 use crate::literal::{self, TensorLiteral};
 use crate::node::NodeLowering;
 use crate::walk::ModelValue;
-use serde_json::{Map, Value as Json};
 use std::rc::Rc;
 use zellige_float::Dtype;
-use zellige_graph::{GraphOperand, TensorId};
+use zellige_graph::{GraphOperand, OpCall, TensorId};
 
-/// Operations that give elements of their first operand and nothing else.
+/// Operations whose results consist of elements of their first operand.
+// The carried dtype has to be remembered for these only: every other operation ends by fitting its
+// result.
 const MOVE_OPERATIONS: &[&str] = &[
     "reshape",
     "permute",
@@ -48,24 +49,26 @@ impl NodeLowering<'_, '_> {
         }
     }
 
-    /// Slice `at` of a dimension of an operand.
+    /// Takes slice `at` along a dimension of an operand.
     pub(crate) fn slice_at(&mut self, k: usize, dim: usize, at: i64) -> Result<ModelValue> {
         if let Some(x) = self.operand_literal(k)?
+            // Folding keeps a loop over a constant list constant in every iteration, so that its
+            // shapes stay known.
             && let Some(made) = crate::ops::take_along_dim(&x, dim, &[at], &[])
         {
             return Ok(ModelValue::Known(Rc::new(made)));
         }
         let x = GraphOperand::Tensor(self.operand_tensor(k)?);
-        let attributes = serde_json::json!({"dim": dim, "index": at});
-        Ok(ModelValue::Tensor(self.emit_part("turn", "select", &[x], attributes)?))
+        Ok(ModelValue::Tensor(self.emit_part("turn", OpCall::select(dim, at), &[x])?))
     }
 
-    /// Values of one shape as slices of a new dimension.
+    /// Stacks values of one shape along a new dimension.
     pub(crate) fn stack_values(&mut self, rows: &[ModelValue], axis: i64) -> Result<ModelValue> {
         let Some(first) = rows.first() else {
-            return Err(
-                self.refuse_node("bad_operand", "no turns, and results stacked of them: no shape")
-            );
+            return Err(self.refuse_node(
+                "bad_operand",
+                "without iterations the stacked results have no shape",
+            ));
         };
         let (size, dtype) = self.import.value_meta(first).map_err(|e| self.with_node_place(e))?;
         let dim = self.normalize_dim(axis, size.len() + 1)?;
@@ -87,10 +90,11 @@ impl NodeLowering<'_, '_> {
         for row in rows {
             operands.push(GraphOperand::Tensor(self.tensor_of(row, "row")?));
         }
+        // `stack` of one tensor would copy it; a dimension of size 1 is a view.
         if operands.len() == 1 {
-            return self.emit_result("unsqueeze", &operands, serde_json::json!({"dim": dim}));
+            return self.emit_result(OpCall::unsqueeze(dim), &operands);
         }
-        self.emit_result("stack", &operands, serde_json::json!({"dim": dim}))
+        self.emit_result(OpCall::stack(dim), &operands)
     }
 
     /// The name of result `k` in the graph.
@@ -98,6 +102,7 @@ impl NodeLowering<'_, '_> {
         match self.proto.outputs.get(k) {
             Some(name) if !name.is_empty() => self.import.graph_name(name),
             _ => {
+                // A result without a name still needs one in the graph.
                 let like = format!("{}.unused", self.base_name());
                 self.import.names.unused_name(&like)
             }
@@ -116,54 +121,54 @@ impl NodeLowering<'_, '_> {
         }
     }
 
-    /// A name like that of the first result, with a part added.
+    /// A free name: that of the first result, with `part` appended.
     pub(crate) fn free_name(&mut self, part: &str) -> String {
         let like = format!("{}.{part}", self.base_name());
         self.import.names.unused_name(&like)
     }
 
-    /// An operation on the way to the results; `part` is added to the name of the first.
+    /// Adds an intermediate operation; `part` is appended to the name of the first result.
     pub(crate) fn emit_part(
         &mut self,
         part: &str,
-        op: &str,
+        call: impl Into<OpCall>,
         operands: &[GraphOperand],
-        attributes: Json,
     ) -> Result<TensorId> {
         let name = self.free_name(part);
-        self.add_operation(op, operands, attributes, &[&name]).map(|ids| ids[0])
+        self.add_operation(&call.into(), operands, &[&name]).map(|ids| ids[0])
     }
 
-    /// An operation on tensors on the way to the results.
+    /// Adds an intermediate operation on tensors.
     pub(crate) fn emit_step(
         &mut self,
-        op: &str,
+        call: impl Into<OpCall>,
         of: &[TensorId],
-        attributes: Json,
     ) -> Result<TensorId> {
+        let call = call.into();
         let operands: Vec<GraphOperand> = of.iter().map(|id| GraphOperand::Tensor(*id)).collect();
-        self.emit_part(op, op, &operands, attributes)
+        let name = self.free_name(call.name());
+        self.add_operation(&call, &operands, &[&name]).map(|ids| ids[0])
     }
 
-    /// An operation on a tensor and a number on the way to the results.
+    /// Adds an intermediate operation on a tensor and a number.
     pub(crate) fn emit_with_number(
         &mut self,
-        op: &str,
+        op: &'static str,
         x: TensorId,
         number: f64,
     ) -> Result<TensorId> {
-        self.emit_part(op, op, &[GraphOperand::Tensor(x), GraphOperand::Number(number)], Json::Null)
+        self.emit_part(op, op, &[GraphOperand::Tensor(x), GraphOperand::Number(number)])
     }
 
-    /// A tensor in this dtype on the way to the results.
+    /// Converts an intermediate tensor to this dtype.
     pub(crate) fn cast_tensor(&mut self, x: TensorId, dtype: Dtype) -> Result<TensorId> {
         if self.import.builder.tensor(x).dtype == dtype {
             return Ok(x);
         }
-        self.emit_step("cast", &[x], serde_json::json!({"dtype": dtype.name()}))
+        self.emit_step(OpCall::cast(dtype), &[x])
     }
 
-    /// A tensor with elements that are known.
+    /// Adds a tensor with known elements.
     pub(crate) fn emit_constant(
         &mut self,
         literal: &TensorLiteral,
@@ -173,7 +178,7 @@ impl NodeLowering<'_, '_> {
         self.import.materialize_literal(literal, name).map_err(|e| self.with_node_place(e))
     }
 
-    /// A tensor of numbers that are known, in this dtype.
+    /// Adds a tensor of known numbers in this dtype.
     pub(crate) fn emit_numbers(
         &mut self,
         shape: &[i64],
@@ -189,52 +194,49 @@ impl NodeLowering<'_, '_> {
         self.emit_constant(&made, part)
     }
 
-    /// The operation that makes the next result.
+    /// Adds the operation that makes the next result.
     pub(crate) fn emit_result(
         &mut self,
-        op: &str,
+        call: impl Into<OpCall>,
         operands: &[GraphOperand],
-        attributes: Json,
     ) -> Result<ModelValue> {
         let name = self.name_result(self.named);
         self.named += 1;
-        Ok(ModelValue::Tensor(self.add_operation(op, operands, attributes, &[&name])?[0]))
+        Ok(ModelValue::Tensor(self.add_operation(&call.into(), operands, &[&name])?[0]))
     }
 
-    /// The operation that makes all results.
+    /// Adds the operation that makes all results.
     pub(crate) fn emit_results(
         &mut self,
-        op: &str,
+        call: impl Into<OpCall>,
         operands: &[GraphOperand],
-        attributes: Json,
         count: usize,
     ) -> Result<Vec<ModelValue>> {
         let names: Vec<String> = (0..count).map(|k| self.name_result(k)).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        Ok(self
-            .add_operation(op, operands, attributes, &names)?
-            .into_iter()
-            .map(ModelValue::Tensor)
-            .collect())
+        let made = self.add_operation(&call.into(), operands, &names)?;
+        Ok(made.into_iter().map(ModelValue::Tensor).collect())
     }
 
-    /// The operation that makes the next result, which has this dtype.
+    /// Adds the operation that makes the next result, which has this dtype.
     pub(crate) fn emit_result_as(
         &mut self,
         dtype: Dtype,
-        op: &str,
+        call: impl Into<OpCall>,
         operands: &[GraphOperand],
-        attributes: Json,
     ) -> Result<ModelValue> {
-        // Floats keep their dtype in every operation; whole numbers may widen, as in PyTorch.
+        let call = call.into();
+        // Floats keep their dtype in every operation, so the operation can be the result itself.
+        // Integers may widen, as in PyTorch, and are converted back.
         if literal::is_float(dtype) {
-            return self.emit_result(op, operands, attributes);
+            return self.emit_result(call, operands);
         }
-        let id = self.emit_part(op, op, operands, attributes)?;
+        let part = call.name().to_string();
+        let id = self.emit_part(&part, call, operands)?;
         self.convert_result(id, dtype)
     }
 
-    /// A tensor as the next result, in this dtype.
+    /// Makes a tensor the next result, converted to this dtype.
     pub(crate) fn convert_result(&mut self, id: TensorId, dtype: Dtype) -> Result<ModelValue> {
         if self.import.tensor_dtype(id) == dtype {
             self.named += 1;
@@ -245,14 +247,10 @@ impl NodeLowering<'_, '_> {
             self.named += 1;
             return Ok(ModelValue::Tensor(made));
         }
-        self.emit_result(
-            "cast",
-            &[GraphOperand::Tensor(id)],
-            serde_json::json!({"dtype": dtype.name()}),
-        )
+        self.emit_result(OpCall::cast(dtype), &[GraphOperand::Tensor(id)])
     }
 
-    /// Whole numbers cut to the bits of a dtype that is carried.
+    /// Truncates integers to the bits of a carried dtype.
     fn fit_bits(
         &mut self,
         id: TensorId,
@@ -262,15 +260,17 @@ impl NodeLowering<'_, '_> {
     ) -> Result<TensorId> {
         let wide = if bits > 16 { Dtype::Int64 } else { Dtype::Int32 };
         let x = self.cast_tensor(id, wide)?;
+        // Wrapping modulo 2^bits is what ONNX's integers do on overflow in every implementation
+        // that exists; the card has no type of these bits that would do it by itself.
         let span = 1i64 << bits;
         let low = [GraphOperand::Tensor(x), GraphOperand::Whole(span - 1)];
-        let mut x = self.emit_part("low", "bitwise_and", &low, Json::Null)?;
+        let mut x = self.emit_part("low", "bitwise_and", &low)?;
         if signed {
-            // The upper half stands for negative numbers.
+            // In two's complement the upper half of the values is negative.
             let half = (span / 2) as f64;
             x = self.emit_with_number("add", x, half)?;
             let low = [GraphOperand::Tensor(x), GraphOperand::Whole(span - 1)];
-            x = self.emit_part("turned", "bitwise_and", &low, Json::Null)?;
+            x = self.emit_part("turned", "bitwise_and", &low)?;
             x = self.emit_with_number("sub", x, half)?;
         }
         let made = self.cast_tensor(x, carrier_dtype(dtype))?;
@@ -280,21 +280,19 @@ impl NodeLowering<'_, '_> {
 
     fn add_operation(
         &mut self,
-        op: &str,
+        call: &OpCall,
         operands: &[GraphOperand],
-        attributes: Json,
         results: &[&str],
     ) -> Result<Vec<TensorId>> {
-        let attributes = match attributes {
-            Json::Object(map) => map,
-            _ => Map::new(),
-        };
-        let made = self.import.builder.add_op(op, operands, &attributes, results);
+        let op = call.name();
+        let made = self.import.builder.add_call(call, operands, results);
         let made = made.map_err(|e| self.graph_refusal(op, &e))?;
+        // The operations that a written-out GELU consists of; remembering every operation would
+        // keep all operands.
         if matches!(op, "mul" | "add" | "div" | "erf") {
             self.import.made.insert(made[0], (op.to_string(), operands.to_vec()));
         }
-        // What only moves elements carries what its first tensor does.
+        // An operation that only rearranges elements carries the same dtype as its first operand.
         if let Some(GraphOperand::Tensor(first)) = operands.first()
             && MOVE_OPERATIONS.contains(&op)
         {

@@ -1,4 +1,4 @@
-//! What can be wrong with an ONNX model.
+//! Errors about ONNX models.
 
 /// The result of every fallible function of this crate.
 pub type Result<T, E = OnnxError> = std::result::Result<T, E>;
@@ -39,8 +39,8 @@ fn error_place(e: &OnnxError) -> String {
 }
 
 impl OnnxError {
-    /// Inputs whose elements would have to be known before a run: given to `import_with`, the model may be
-    /// accepted.
+    /// Inputs whose elements would have to be known before a run. With them `import_graph_with` may
+    /// accept the model.
     pub fn needed_inputs(&self) -> &[String] {
         self.needs.as_ref().map_or(&[], |n| &n.0)
     }
@@ -50,7 +50,7 @@ impl OnnxError {
         OnnxError { kind, message: message.into(), node, operand, at, needs }
     }
 
-    /// A file that is not what its format says.
+    /// An error about a file that violates its format.
     pub(crate) fn malformed_file(at: usize, message: impl Into<String>) -> OnnxError {
         OnnxError { at: Some(at), ..OnnxError::new("malformed", message) }
     }
@@ -62,7 +62,7 @@ impl From<zellige_files::FileError> for OnnxError {
     }
 }
 
-/// The start of a text of any length, enough to recognise it in a message.
+/// The beginning of a text of any length, enough to recognize it in a message.
 pub(crate) fn quote_start(text: &str) -> String {
     zellige_notation::quote_beginning(text, 80)
 }

@@ -1,4 +1,4 @@
-//! Models in files: weights are read when they are asked for and never before.
+//! Models in files, whose weights are read on demand.
 
 use crate::error::{OnnxError, Result, quote_start};
 use crate::import::{ImportedModel, ImportedWeight, InputConstant, OnnxModel};
@@ -9,20 +9,20 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use zellige_files::ByteFile;
 
-/// The file of a model, and the folder below which its external data lies.
+/// The file of a model, and the folder that holds its external data.
 #[derive(Debug)]
 pub struct ModelFile {
     file: ByteFile,
-    /// The bytes of the file, zero where elements of large weights are.
+    /// The bytes of the file, with zeros for the elements of large weights.
     skeleton: Vec<u8>,
     folder: PathBuf,
 }
 
 impl ModelFile {
-    /// Opens a file and reads what is in it beside the elements of large weights.
+    /// Opens a file and reads everything in it except the elements of large weights.
     ///
     /// # Errors
-    /// Files that cannot be read, and files that are changed meanwhile.
+    /// Files that cannot be read, and files that change meanwhile.
     pub fn open(path: &Path) -> Result<ModelFile> {
         let file = ByteFile::open(path)?;
         let skeleton = skeleton::read_skeleton(&file)?;
@@ -30,7 +30,7 @@ impl ModelFile {
         Ok(ModelFile { file, skeleton, folder })
     }
 
-    /// The graph for these values of its symbols.
+    /// Imports the graph for these values of its symbols.
     ///
     /// # Errors
     /// As [`OnnxModel::read_model`] and [`OnnxModel::import_graph`].
@@ -38,7 +38,7 @@ impl ModelFile {
         OnnxModel::read_model(&self.skeleton)?.import_graph(bind)
     }
 
-    /// The same where elements of inputs are at hand.
+    /// Imports the graph with the elements of some inputs.
     ///
     /// # Errors
     /// As [`OnnxModel::read_model`] and [`OnnxModel::import_graph_with`].
@@ -50,20 +50,21 @@ impl ModelFile {
         OnnxModel::read_model(&self.skeleton)?.import_graph_with(bind, given)
     }
 
-    /// The elements of a weight that was imported from this file.
+    /// Reads the elements of a weight that was imported from this file.
     ///
     /// # Errors
-    /// External data that is not there, outside of the model's folder, or shorter than the model says; a
-    /// file that was changed since it was opened.
+    /// External data that is missing, outside of the model's folder, or shorter than the model
+    /// says; a file that changed since it was opened.
     pub fn weight_bytes<'a>(&'a self, weight: &'a ImportedWeight) -> Result<Cow<'a, [u8]>> {
         weight.carried_elements(self.stored_bytes(weight)?)
     }
 
-    /// The same as the file has them.
+    /// Reads the elements of a weight in the dtype of the file.
     fn stored_bytes<'a>(&'a self, weight: &'a ImportedWeight) -> Result<Cow<'a, [u8]>> {
         match &weight.data {
             WeightData::Owned(bytes) => Ok(Cow::Borrowed(bytes)),
             WeightData::Inside(range) => {
+                // The weight is a plain value of the caller, who may hold models of several files.
                 if range.start > range.end || range.end as u64 > self.file.byte_len() {
                     let message = format!("`{}` is of another file", quote_start(&weight.name));
                     return Err(OnnxError::new("bad_file", message));
@@ -73,6 +74,8 @@ impl ModelFile {
                 Ok(Cow::Owned(bytes))
             }
             WeightData::External { location, offset, length } => {
+                // `open_below` follows no symbolic link out of the folder, which the check of the
+                // text alone cannot see.
                 let read = ByteFile::open_below(&self.folder, location).and_then(|file| {
                     let bytes = file.read_range(*offset, *length)?;
                     file.check_unchanged()?;

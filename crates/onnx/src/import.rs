@@ -1,4 +1,4 @@
-//! Models and what they become for given sizes.
+//! Models, and their graphs for given sizes.
 
 use crate::carried::{self, carrier_dtype};
 use crate::error::{OnnxError, Result, quote_start};
@@ -14,10 +14,12 @@ use std::rc::Rc;
 use zellige_float::Dtype;
 use zellige_graph::{Graph, GraphBuilder, InputRole};
 
-/// The oldest version of the operations that is read.
+/// The oldest opset that is read.
+// Before opset 7 elementwise operations broadcast only if an attribute allowed it, and along an
+// axis given by another attribute.
 const MIN_OPSET: i64 = 7;
 
-/// An ONNX model, read and checked as far as it can be without the values of its symbols.
+/// An ONNX model, read and checked as far as possible without the values of its symbols.
 #[derive(Debug)]
 pub struct OnnxModel<'a> {
     file: &'a [u8],
@@ -32,7 +34,7 @@ pub struct ImportedModel {
     pub graph: Graph,
     /// The elements of its weights.
     pub weights: Vec<ImportedWeight>,
-    /// Inputs of the model that are no inputs of the graph: sizes depend on their elements, which were given.
+    /// Inputs of the model that became constants, because sizes depend on their elements.
     pub bound: Vec<String>,
 }
 
@@ -45,18 +47,18 @@ pub struct ImportedWeight {
     pub size: Vec<i64>,
     /// Dtype.
     pub dtype: Dtype,
-    /// The dtype of its elements in the file, where another one carries it.
+    /// The dtype of its elements in the file, which may be narrower than `dtype`.
     pub(crate) stored: Dtype,
     /// Where its elements are.
     pub data: WeightData,
 }
 
 impl ImportedWeight {
-    /// The elements of the weight, from the bytes that [`ImportedWeight::data`] names: those of a type that the card
-    /// does not store become wider.
+    /// The elements of the weight, from the bytes that [`ImportedWeight::data`] names: elements of
+    /// a type that the card does not store are widened.
     ///
     /// # Errors
-    /// Bytes of another number.
+    /// Bytes whose number differs from that of the elements.
     pub fn carried_elements<'a>(&self, stored: Cow<'a, [u8]>) -> Result<Cow<'a, [u8]>> {
         if self.stored == self.dtype {
             return Ok(stored);
@@ -66,13 +68,13 @@ impl ImportedWeight {
         let wide = carried::unpack_elements(&stored, self.stored, count);
         wide.map(Cow::Owned).ok_or_else(|| {
             let message =
-                format!("`{}` has not the bytes of its elements", quote_start(&self.name));
+                format!("`{}` does not have the bytes of its elements", quote_start(&self.name));
             OnnxError::new("bad_file", message)
         })
     }
 }
 
-/// The elements of an input that are known before a run.
+/// The elements of an input, known before a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputConstant {
     /// Extents.
@@ -87,7 +89,7 @@ impl<'a> OnnxModel<'a> {
     /// Reads a model from the bytes of its file.
     ///
     /// # Errors
-    /// Bytes that are no model, with the place; operations older than opset 7.
+    /// Bytes that are not a model, with their position; opsets older than 7.
     pub fn read_model(file: &'a [u8]) -> Result<OnnxModel<'a>> {
         let proto = ProtoDecoder::decode_model(file)?;
         let Some(opset) = onnx_opset(&proto.opsets) else {
@@ -103,6 +105,8 @@ impl<'a> OnnxModel<'a> {
             );
             return Err(OnnxError::new("bad_opset", message));
         }
+        // Refused when the model is read: an initializer that is left out would otherwise be
+        // reported as a missing name.
         if proto.graph.sparse > 0 {
             let message = "it has sparse initializers; store them as dense ones";
             return Err(OnnxError::new("bad_tensor", message));
@@ -110,13 +114,13 @@ impl<'a> OnnxModel<'a> {
         Ok(OnnxModel { file, proto, opset })
     }
 
-    /// The version of its operations.
+    /// Its opset.
     pub fn opset(&self) -> i64 {
         self.opset
     }
 
-    /// The symbols of its inputs, in their order. A dimension without a size and a name is called after
-    /// its input: `x.0`.
+    /// The symbols of its inputs, in their order. A dimension without a size and a name is named
+    /// after its input: `x.0`.
     pub fn input_symbols(&self) -> Vec<String> {
         let (mut all, mut seen) = (Vec::new(), HashSet::new());
         for input in self.graph_inputs() {
@@ -128,28 +132,31 @@ impl<'a> OnnxModel<'a> {
         all
     }
 
-    /// Inputs that are no initializers: older files list those too.
+    /// The inputs that are not initializers; older files list both.
     fn graph_inputs(&self) -> impl Iterator<Item = &ValueInfo<'a>> {
+        // Before IR version 4 every initializer had to be listed as an input too. Such an input has
+        // a default value, which is what a run uses.
         let weights: HashSet<&str> = self.proto.graph.initializers.iter().map(|t| t.name).collect();
         self.proto.graph.inputs.iter().filter(move |i| !weights.contains(i.name))
     }
 
-    /// The graph for these values of its symbols.
+    /// Imports the graph for these values of its symbols.
     ///
     /// # Errors
-    /// Symbols without a value, operations and attributes without an equivalent, shapes that do not fit:
-    /// each names the node and the operand.
+    /// Symbols without a value, operations and attributes without an equivalent, shapes that do not
+    /// fit. The error names the node and the operand.
     pub fn import_graph(&self, bind: &BTreeMap<String, i64>) -> Result<ImportedModel> {
         self.import_graph_with(bind, &BTreeMap::new())
     }
 
-    /// The same where elements of inputs are at hand. An input stays an input of the graph, unless
-    /// something that has to be known before a run (a shape, axes, a number of iterations) follows from
-    /// it: then it becomes a constant, and [`ImportedModel::bound`] names it. Open sizes of inputs that are at
-    /// hand need no value of their symbols.
+    /// Imports the graph with the elements of some inputs. An input stays an input of the graph
+    /// unless something that must be known before a run (a shape, axes, a number of iterations)
+    /// depends on it. It then becomes a constant, and [`ImportedModel::bound`] names it. The
+    /// symbols of these inputs need no values, because their sizes are known.
     ///
     /// # Errors
-    /// As [`OnnxModel::import_graph`]; [`OnnxError::needed_inputs`] has the inputs that could be bound and are not at hand.
+    /// As [`OnnxModel::import_graph`]; [`OnnxError::needed_inputs`] lists the inputs whose elements
+    /// would help.
     pub fn import_graph_with(
         &self,
         bind: &BTreeMap<String, i64>,
@@ -160,18 +167,23 @@ impl<'a> OnnxModel<'a> {
             let Some(constant) = given.get(input.name) else { continue };
             for (d, dim) in input.dims.iter().flatten().enumerate() {
                 if let (Some(name), Some(n)) = (dim_symbol(input, d, dim), constant.size.get(d)) {
+                    // What the caller bound by hand wins over what an array's shape says, so that a
+                    // contradiction is reported for the array.
                     sizes.entry(name).or_insert(*n);
                 }
             }
         }
         self.check_bindings(&sizes)?;
         let mut bound = BTreeSet::new();
+        // Whether an input has to be constant is known only when a rule asks for its elements.
+        // Trying again with one more constant keeps every other input dynamic; marking all given
+        // inputs as constant would compile a program for one set of values.
         loop {
             let refused = match self.attempt_import(&sizes, given, &bound) {
                 Ok(made) => return Ok(made),
                 Err(e) => e,
             };
-            // What is asked for and at hand becomes constant, one more of a finite number every time.
+            // Each round makes at least one more input constant, so the loop ends.
             let more: Vec<String> =
                 refused.needed_inputs().iter().filter(|n| !bound.contains(*n)).cloned().collect();
             if more.is_empty() || !refused.needed_inputs().iter().all(|n| given.contains_key(n)) {
@@ -209,6 +221,8 @@ impl<'a> OnnxModel<'a> {
             let constant = given.get(input.name).filter(|_| bound.contains(input.name));
             import.define_input(input, bind, constant)?;
         }
+        // Outputs get their names before any node runs, so that an inner name cannot take the name
+        // of an output.
         for output in &graph.outputs {
             import.graph_name(output.name);
         }
@@ -235,9 +249,10 @@ impl<'a> OnnxModel<'a> {
         if free.is_empty() {
             return Ok(());
         }
+        // Eight arguments show the form; a model with hundreds of symbols would print a page.
         let binds: Vec<String> = free.iter().take(8).map(|s| format!("--bind {s}=N")).collect();
         let message = format!(
-            "sizes of its inputs are open: {}; say what they are, as in {}",
+            "sizes of its inputs are open: {}; give them values, as in {}",
             quote_start(&free.join(", ")),
             binds.join(" ")
         );
@@ -245,7 +260,7 @@ impl<'a> OnnxModel<'a> {
     }
 }
 
-/// The symbol of an open dimension.
+/// The symbol of a dimension without a fixed size.
 fn dim_symbol(input: &ValueInfo<'_>, d: usize, dim: &DeclaredDim<'_>) -> Option<String> {
     match dim {
         DeclaredDim::Fixed(_) => None,
@@ -269,9 +284,9 @@ impl<'a> GraphImport<'a> {
         }
         let dtype = dtype_of_code(input.dtype).map_err(bad)?;
         let Some(dims) = &input.dims else {
-            return Err(
-                bad("its rank is not said; export it with the shapes of its inputs".into()),
-            );
+            return Err(bad(
+                "its rank is not given; export it with the shapes of its inputs".into()
+            ));
         };
         let size: Vec<i64> = dims
             .iter()
@@ -283,6 +298,8 @@ impl<'a> GraphImport<'a> {
                 }
             })
             .collect();
+        // A constant needs the elements as the file's type has them, which may be narrower than the
+        // carrier.
         if let Some(constant) = constant {
             let literal = decode_input(
                 constant,
@@ -302,13 +319,14 @@ impl<'a> GraphImport<'a> {
     }
 }
 
-/// The elements of an input that is bound.
+/// Decodes the elements of an input that becomes a constant.
 fn decode_input(
     constant: &InputConstant,
     stored: Dtype,
     dtype: Dtype,
     size: &[i64],
 ) -> Result<TensorLiteral, String> {
+    // An array of another size would silently change which sizes follow from it.
     if constant.dtype != stored || constant.size != size {
         return Err(format!(
             "{} {:?} is given, and the model has {stored} {size:?}",
@@ -325,6 +343,6 @@ fn decode_input(
     let wide = carried::carry_elements(&constant.bytes, stored);
     let literal = wide.and_then(|wide| TensorLiteral::decode_elements(dtype, size, &wide));
     literal.filter(|l| l.len() == count).ok_or_else(|| {
-        format!("{} bytes are no {count} elements of {stored}", constant.bytes.len())
+        format!("{} bytes are not {count} elements of {stored}", constant.bytes.len())
     })
 }

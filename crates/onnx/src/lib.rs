@@ -1,12 +1,13 @@
-//! ONNX models as graphs.
+//! Reads ONNX models as graphs.
 //!
-//! A [`OnnxModel`] is read from the bytes of an `.onnx` file; for given values of its symbols it becomes a
-//! [`zellige_graph::Graph`] and the weights of it. Elements of weights are not copied: a [`ImportedWeight`] says
-//! where in the file they lie, and a [`ModelFile`] reads them when they are asked for.
+//! A [`OnnxModel`] is read from the bytes of an `.onnx` file; with values for its symbols it
+//! becomes a [`zellige_graph::Graph`] and its weights. The elements of weights are not copied: an
+//! [`ImportedWeight`] has their position in the file, and a [`ModelFile`] reads them on demand.
 //!
-//! What only concerns shapes (`LayerShape`, `Gather`, `Concat` and what exporters put between) is computed
-//! here, as every size is known; what is left are the operations of the card's table. An operation or an
-//! attribute without an equivalent is refused by name.
+//! Nodes that only compute shapes (`Shape`, `Gather`, `Concat` and the nodes that exporters put
+//! between them) are evaluated here, because every size is known; the remaining nodes become
+//! operations of the card's table. An operation or an attribute without an equivalent is refused by
+//! name.
 //!
 //! ```
 //! use std::collections::BTreeMap;
@@ -20,10 +21,10 @@
 //! # let node = [field(1, b"x"), field(2, b"y"), field(4, b"Relu")].concat();
 //! # let graph = [field(1, &node), field(11, &value(b"x")), field(12, &value(b"y"))].concat();
 //! # let bytes = [field(7, &graph), field(8, &[0x10, 17])].concat();
-//! let model = zellige_onnx::Model::read(&bytes)?;
-//! let imported = model.import(&BTreeMap::new())?;
+//! let model = zellige_onnx::OnnxModel::read_model(&bytes)?;
+//! let imported = model.import_graph(&BTreeMap::new())?;
 //! assert_eq!(
-//!     zellige_graph::text::print(&imported.graph),
+//!     zellige_graph::text::print_graph(&imported.graph),
 //!     "graph model(\n    x: float32[3],\n) {\n    y = relu(x)\n    return y\n}\n"
 //! );
 //! # Ok::<(), zellige_onnx::OnnxError>(())
@@ -34,14 +35,14 @@
 //! | `wire` | the wire format of protocol buffers |
 //! | `proto` | the messages of ONNX |
 //! | `carried` | element types that the card does not store |
-//! | `tensor`, `literal` | elements: where they lie, and those that are known at once |
-//! | `import`, `walk`, `scope` | a model for given sizes, the walk over its nodes, what names mean on the way |
-//! | `node`, `emit` | a node as rules see it, and what it adds to the graph |
-//! | `ops` | what each operation becomes |
-//! | `file`, `skeleton` | files without the elements of large weights, external data |
+//! | `tensor`, `literal` | elements: their positions in the file, and small constants |
+//! | `import`, `walk`, `scope` | the import for given sizes, the traversal of the nodes, the scopes of names |
+//! | `node`, `emit` | a node as rules see it, and the operations that it adds to the graph |
+//! | `ops` | the rules that lower each operation |
+//! | `file`, `skeleton` | files read without the elements of large weights, external data |
 //!
 //! # What it may not do
-//! Run anything on the card, or believe a length of the file.
+//! Run anything on the card, or trust a length in the file.
 
 #![forbid(unsafe_code)]
 

@@ -5,9 +5,12 @@ use crate::error::{OnnxError, Result};
 use zellige_float::Dtype;
 use zellige_float::{Converter, Format};
 
-/// Elements of a literal at most: what has more is computed by the graph.
+/// The largest number of elements of a literal; larger tensors are computed by the graph.
+// Shapes have a few elements. Tables of positions, which exporters also compute with constants,
+// have a few thousand; beyond that the graph computes them like any other tensor.
 pub(crate) const MAX_LITERAL_ELEMENTS: usize = 4096;
-/// Floats of an initializer that count as literal at most: what has more is a weight.
+/// The largest number of floats of an initializer that is read as a literal; a larger one is a
+/// weight.
 pub(crate) const MOST_FLOATS: usize = 64;
 
 /// A tensor with its elements in row-major order.
@@ -18,7 +21,7 @@ pub(crate) struct TensorLiteral {
     pub(crate) data: LiteralNumbers,
 }
 
-/// Elements; truth values are 0 and 1.
+/// The elements of a literal; truth values are 0 and 1.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum LiteralNumbers {
     Int(Vec<i64>),
@@ -30,13 +33,13 @@ pub(crate) fn is_float(dtype: Dtype) -> bool {
 }
 
 impl TensorLiteral {
-    /// Whole numbers in a row.
+    /// A list of integers.
     pub(crate) fn from_ints(list: Vec<i64>) -> TensorLiteral {
         let shape = vec![i64::try_from(list.len()).unwrap_or(i64::MAX)];
         TensorLiteral { dtype: Dtype::Int64, shape, data: LiteralNumbers::Int(list) }
     }
 
-    /// From elements in the formats of a file: floats as float64, others as int64.
+    /// Decodes elements in the formats of a file: floats as float64, others as int64.
     pub(crate) fn decode_elements(
         dtype: Dtype,
         shape: &[i64],
@@ -56,11 +59,13 @@ impl TensorLiteral {
         Some(TensorLiteral { dtype, shape: shape.to_vec(), data })
     }
 
-    /// Its elements as they lie in memory.
+    /// Encodes its elements as they are in memory.
     pub(crate) fn encode_elements(&self) -> Option<Vec<u8>> {
         let format = carrier_dtype(self.dtype).number_format()?;
         let (from, wide): (Format, Vec<u8>) = match &self.data {
             LiteralNumbers::Int(v) => {
+                // A carried type wraps in its own bits: 300 as uint4 is 12, while the 8 bits of its
+                // carrier would give 44.
                 let fitting = v.iter().map(|x| fit_integer(self.dtype, *x));
                 (Format::I64, fitting.flat_map(i64::to_le_bytes).collect())
             }
@@ -73,7 +78,7 @@ impl TensorLiteral {
         Some(out)
     }
 
-    /// Elements.
+    /// The number of elements.
     pub(crate) fn len(&self) -> usize {
         match &self.data {
             LiteralNumbers::Int(v) => v.len(),
@@ -89,7 +94,7 @@ impl TensorLiteral {
         }
     }
 
-    /// Its whole numbers; none of floats.
+    /// Its integers; `None` for floats.
     pub(crate) fn whole_numbers(&self) -> Option<&[i64]> {
         match &self.data {
             LiteralNumbers::Int(v) => Some(v),
@@ -97,13 +102,15 @@ impl TensorLiteral {
         }
     }
 
-    /// The value of all elements, where they are equal.
+    /// The value of all elements, if they are equal.
     pub(crate) fn uniform_number(&self) -> Option<f64> {
         let first = (self.len() > 0).then(|| self.number_at(0))?;
+        // NaN is unequal to itself, so a tensor of NaNs is not uniform and is stored element by
+        // element.
         (1..self.len()).all(|i| self.number_at(i) == first).then_some(first)
     }
 
-    /// The literal of this shape whose elements are those of `self` at `places`.
+    /// The literal of this shape with the elements of `self` at these positions.
     pub(crate) fn pick_elements(
         &self,
         shape: Vec<i64>,
@@ -116,7 +123,7 @@ impl TensorLiteral {
         TensorLiteral { dtype: self.dtype, shape, data }
     }
 
-    /// The elements in another shape of as many.
+    /// The same elements in another shape.
     pub(crate) fn with_shape(&self, shape: Vec<i64>) -> TensorLiteral {
         TensorLiteral { shape, ..self.clone() }
     }
@@ -143,31 +150,24 @@ impl TensorLiteral {
         TensorLiteral { dtype, shape: self.shape.clone(), data }.round_to_dtype()
     }
 
-    /// Elements rounded to the dtype.
+    /// Rounds the elements to the dtype.
     pub(crate) fn round_to_dtype(self) -> Option<TensorLiteral> {
         let bytes = self.encode_elements()?;
         TensorLiteral::decode_elements(self.dtype, &self.shape, &bytes)
     }
 }
 
-/// A number as an attribute; what JSON has no number for is a text.
-pub(crate) fn number_json(x: f64) -> serde_json::Value {
-    match x {
-        f64::INFINITY => "inf".into(),
-        f64::NEG_INFINITY => "-inf".into(),
-        x => x.into(),
-    }
-}
-
-/// Elements of a shape; none where its extents that are not 0 make 2^63 or more, as strides are built on
-/// them too.
+/// The number of elements of a shape; `None` if the product of its nonzero sizes is 2^63 or more,
+/// because strides are products of them.
 pub(crate) fn element_count(shape: &[i64]) -> Option<i64> {
     let extent = |d: &i64| (*d >= 0).then_some((*d).max(1));
     let all = shape.iter().try_fold(1i64, |n, d| n.checked_mul(extent(d)?))?;
+    // The product is checked without the zeros, because an empty tensor of a huge shape still has
+    // strides.
     Some(if shape.contains(&0) { 0 } else { all })
 }
 
-/// The shape that two broadcast to.
+/// The shape that two shapes broadcast to.
 pub(crate) fn broadcast_shapes(a: &[i64], b: &[i64]) -> Option<Vec<i64>> {
     let rank = a.len().max(b.len());
     let at = |s: &[i64], d: usize| if d + s.len() < rank { 1 } else { s[d + s.len() - rank] };
@@ -180,12 +180,14 @@ pub(crate) fn broadcast_shapes(a: &[i64], b: &[i64]) -> Option<Vec<i64>> {
     (0..rank).map(one).collect()
 }
 
-/// For every coordinate of `shape` in row-major order, the row-major index in a tensor of which each
-/// dimension of `shape` advances by a stride, from `start` on.
+/// The indices `start + sum(coordinate * stride)` for every coordinate of `shape` in row-major
+/// order.
 pub(crate) fn strided_indices(shape: &[i64], strides: &[i64], start: i64) -> Vec<usize> {
     let count = element_count(shape)
         .and_then(|n| usize::try_from(n).ok())
         .unwrap_or(0)
+        // Callers check the number of elements first; the limit here keeps a mistake from
+        // allocating without bound.
         .min(MAX_LITERAL_ELEMENTS);
     let mut coordinate = vec![0i64; shape.len()];
     let mut out = Vec::with_capacity(count);
@@ -212,7 +214,7 @@ pub(crate) fn row_major_strides(shape: &[i64]) -> Vec<i64> {
     out
 }
 
-/// Strides of a tensor seen through a shape that it broadcasts to.
+/// The strides of a tensor broadcast to a shape: 0 along broadcast dimensions.
 pub(crate) fn broadcast_strides(of: &[i64], to: &[i64]) -> Vec<i64> {
     let own = row_major_strides(of);
     let lead = to.len() - of.len();
@@ -220,9 +222,10 @@ pub(crate) fn broadcast_strides(of: &[i64], to: &[i64]) -> Vec<i64> {
     (0..to.len()).map(stride).collect()
 }
 
-/// Literals of one shape and dtype as the rows of one; none where they are too many together.
+/// Stacks literals of one shape and dtype as rows; `None` if the result would be too large.
 pub(crate) fn stack_literals(rows: &[std::rc::Rc<TensorLiteral>]) -> Option<TensorLiteral> {
     let first = rows.first()?;
+    // Refused before anything is copied: the rows may be results of thousands of iterations.
     if first.len().saturating_mul(rows.len()) > MAX_LITERAL_ELEMENTS {
         return None;
     }
@@ -237,7 +240,7 @@ pub(crate) fn stack_literals(rows: &[std::rc::Rc<TensorLiteral>]) -> Option<Tens
     Some(TensorLiteral { dtype: first.dtype, shape, data })
 }
 
-/// One result of two literals, element by element.
+/// Combines two literals element by element, with broadcasting.
 pub(crate) fn zip_literals(
     a: &TensorLiteral,
     b: &TensorLiteral,
@@ -266,5 +269,6 @@ pub(crate) fn zip_literals(
         ),
     };
     let made = TensorLiteral { dtype: a.dtype, shape, data };
+    // Folding must give what the card would: the result is rounded or wrapped to its dtype.
     Ok(if dtype == a.dtype { made.round_to_dtype() } else { made.cast_to(dtype) })
 }

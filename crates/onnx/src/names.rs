@@ -1,21 +1,21 @@
-//! Names of a model as names that the text of a graph can hold.
+//! Turns names of a model into names that the text of a graph allows.
 
 use std::collections::{HashMap, HashSet};
 
-/// Words that mean something where a name of a graph could stand.
+/// Words that are keywords where a name of a graph could stand.
 const RESERVED: [&str; 4] = ["return", "pin", "split", "at"];
 
-/// The names of a graph, each given once.
+/// The names of a graph, each used once.
 #[derive(Debug, Default)]
 pub(crate) struct GraphNames<'a> {
     of: HashMap<&'a str, String>,
     taken: HashSet<String>,
-    /// The last number behind a name that many want.
+    /// The last number that was appended to each name.
     last: HashMap<String, usize>,
 }
 
 impl<'a> GraphNames<'a> {
-    /// The name of a value of the model: the same every time.
+    /// The name of a value of the model, the same every time.
     pub(crate) fn name_for(&mut self, name: &'a str) -> String {
         if let Some(known) = self.of.get(name) {
             return known.clone();
@@ -25,11 +25,13 @@ impl<'a> GraphNames<'a> {
         made
     }
 
-    /// A name that nothing has, like this one.
+    /// A free name that begins like this one.
     pub(crate) fn unused_name(&mut self, like: &str) -> String {
         if self.taken.insert(like.to_string()) {
             return like.to_string();
         }
+        // The last number is remembered, because a loop that is unrolled 16384 times asks for the
+        // same name each time; counting from 2 again would be quadratic.
         let k = self.last.entry(like.to_string()).or_insert(1);
         loop {
             *k += 1;
@@ -41,11 +43,13 @@ impl<'a> GraphNames<'a> {
     }
 }
 
-/// Letters, digits, `_`, and dots between them; `/` is a dot.
+/// Keeps letters, digits, `_` and single dots between them; `/` becomes a dot.
 pub(crate) fn sanitize_name(name: &str) -> String {
     let mapped: String = name
         .chars()
         .map(|c| match c {
+            // Exporters of PyTorch name nodes by the path of their module, `/blocks.0/attn/MatMul`;
+            // dots keep that path readable.
             '/' | '.' => '.',
             c if c.is_alphanumeric() || c == '_' => c,
             _ => '_',

@@ -1,4 +1,4 @@
-//! A node as the rules of operations see it: operands, attributes, results.
+//! A node as the rules of operations see it, with its operands, attributes and results.
 
 use crate::error::{NeededInputs, OnnxError, Result, quote_start};
 use crate::literal::TensorLiteral;
@@ -8,16 +8,18 @@ use std::rc::Rc;
 use zellige_float::Dtype;
 use zellige_graph::{GraphError, GraphOperand, TensorId};
 
-/// A node on its way into the graph.
+/// A node that is being lowered into the graph.
 pub(crate) struct NodeLowering<'i, 'a> {
     pub(crate) import: &'i mut GraphImport<'a>,
     pub(crate) proto: &'a proto::NodeProto<'a>,
     index: usize,
-    /// Attributes that were asked for.
+    /// The attributes that a rule has read.
     taken: Vec<&'static str>,
-    /// Whether all were.
+    /// Whether all attributes have been read.
+    // The call of a function passes all attributes on, and the nodes inside look up those that they
+    // need.
     all_taken: bool,
-    /// Results that were made.
+    /// The number of results made so far.
     pub(crate) named: usize,
 }
 
@@ -30,7 +32,7 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
         NodeLowering { import, proto, index, taken: Vec::new(), all_taken: false, named: 0 }
     }
 
-    /// Its operation.
+    /// The name of its operation.
     pub(crate) fn op(&self) -> &'a str {
         self.proto.op
     }
@@ -43,7 +45,7 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
         self.proto.overload
     }
 
-    /// Every attribute, as the call of a function passes them on.
+    /// Every attribute, to be passed on to a called function.
     pub(crate) fn all_attributes(&mut self) -> Vec<(&'a str, &'a AttributeValue<'a>)> {
         self.all_taken = true;
         let all = self.proto.attributes.iter();
@@ -60,18 +62,18 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
         format!("node {}{name} ({})", self.index, quote_start(self.proto.op))
     }
 
-    /// A refusal of the node.
+    /// An error about the node.
     pub(crate) fn refuse_node(&self, kind: &'static str, message: impl Into<String>) -> OnnxError {
         OnnxError { node: Some(self.node_label()), ..OnnxError::new(kind, message) }
     }
 
-    /// A refusal of an operand.
+    /// An error about an operand.
     pub(crate) fn refuse_operand(&self, k: usize, message: impl Into<String>) -> OnnxError {
         let name = self.proto.inputs.get(k).map_or(String::new(), |n| quote_start(n));
         OnnxError { operand: Some((k, name)), ..self.refuse_node("bad_operand", message) }
     }
 
-    /// An error of the node, or of one inside of it.
+    /// Adds the node to an error of itself or of a node inside of it.
     pub(crate) fn with_node_place(&self, e: OnnxError) -> OnnxError {
         let node = match &e.node {
             Some(inner) => format!("{inner} in {}", self.node_label()),
@@ -87,12 +89,14 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
 
     // Operands
 
-    /// Operands, with those left out at the end not counted.
+    /// The number of operands, without those left out at the end.
     pub(crate) fn operand_count(&self) -> usize {
+        // ONNX writes an optional operand that is left out as an empty name; at the end of the list
+        // it may be missing altogether, and both mean the same.
         self.proto.inputs.iter().rposition(|n| !n.is_empty()).map_or(0, |k| k + 1)
     }
 
-    /// That it has this many operands.
+    /// Checks the number of operands.
     pub(crate) fn check_arity(&self, least: usize, most: usize) -> Result<()> {
         let have = self.operand_count();
         if (least..=most).contains(&have) {
@@ -105,12 +109,12 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
         ))
     }
 
-    /// Whether an operand is given.
+    /// Whether an operand is present.
     pub(crate) fn has_operand(&self, k: usize) -> bool {
         self.proto.inputs.get(k).is_some_and(|n| !n.is_empty())
     }
 
-    /// Results that are named.
+    /// The number of results up to the last named one.
     pub(crate) fn result_count(&self) -> usize {
         self.proto.outputs.iter().rposition(|n| !n.is_empty()).map_or(0, |k| k + 1)
     }
@@ -125,11 +129,11 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
     fn unknown_operand(&self, k: usize) -> OnnxError {
         self.refuse_operand(
             k,
-            "nothing before this node has that name; nodes come in an order in which they can run",
+            "nothing before this node defines that name; nodes have to be sorted so that each comes after its operands",
         )
     }
 
-    /// What an operand stands for.
+    /// The value of an operand.
     pub(crate) fn operand_value(&self, k: usize) -> Result<ModelValue> {
         let name = self.operand_name(k)?;
         self.import.find_value(name).cloned().ok_or_else(|| self.unknown_operand(k))
@@ -159,7 +163,7 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
         Ok(self.operand_meta(k)?.1)
     }
 
-    /// The elements of an operand, where they are known.
+    /// The elements of an operand, if they are known.
     pub(crate) fn operand_literal(&mut self, k: usize) -> Result<Option<Rc<TensorLiteral>>> {
         let name = self.operand_name(k)?;
         if self.import.find_value(name).is_none() {
@@ -168,7 +172,7 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
         self.import.find_literal(name).map_err(|e| self.with_node_place(e))
     }
 
-    /// The elements of an operand, which have to be known.
+    /// The elements of an operand, which must be known.
     pub(crate) fn require_literal(&mut self, k: usize, what: &str) -> Result<Rc<TensorLiteral>> {
         if let Some(literal) = self.operand_literal(k)? {
             return Ok(literal);
@@ -177,7 +181,7 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
         Err(self.refuse_unknown_value(what, &value, Some(k)))
     }
 
-    /// A refusal because something has to be known and is not.
+    /// An error because a value has to be known and is not.
     pub(crate) fn refuse_unknown_value(
         &self,
         what: &str,
@@ -191,8 +195,8 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
             more => format!("computed from the inputs {}", quote_start(&more.join(", "))),
         };
         let message = format!(
-            "{what}: {from}; accepted: a constant, what follows from shapes, or inputs whose elements \
-             are at hand when it is compiled (zellige run --input NAME=FILE)"
+            "{what}: {from}; accepted: a constant, a value computed from shapes, or inputs whose elements \
+             are known when it is compiled (zellige run --input NAME=FILE)"
         );
         let needs = (!roots.is_empty()).then(|| Box::new(NeededInputs(roots)));
         let refused = match operand {
@@ -202,9 +206,11 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
         OnnxError { needs, ..refused }
     }
 
-    /// Whole numbers that have to be known.
+    /// A list of integers that must be known.
     pub(crate) fn require_ints(&mut self, k: usize, what: &str) -> Result<Vec<i64>> {
         let literal = self.require_literal(k, what)?;
+        // A list of axes or of sizes has one dimension; a single number is accepted as a list of
+        // one.
         let whole =
             literal.whole_numbers().filter(|_| literal.shape.len() <= 1).map(<[i64]>::to_vec);
         whole.ok_or_else(|| {
@@ -212,7 +218,7 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
         })
     }
 
-    /// A single number that has to be known.
+    /// A single number that must be known.
     pub(crate) fn require_number(&mut self, k: usize, what: &str) -> Result<f64> {
         let literal = self.require_literal(k, what)?;
         if literal.len() == 1 {
@@ -222,11 +228,13 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
             .refuse_operand(k, format!("{what}: accepted is one number, not {:?}", literal.shape)))
     }
 
-    /// A number, where the operand is one that needs no tensor of its own beside another of `rank`
-    /// dimensions; else its tensor.
+    /// A plain number, if the operand is one that broadcasts with a tensor of `rank` dimensions;
+    /// otherwise its tensor.
     pub(crate) fn number_or_tensor(&mut self, k: usize, rank: usize) -> Result<GraphOperand> {
         if let Some(literal) = self.operand_literal(k)?
             && literal.len() == 1
+            // A literal of more dimensions than the other operand would make the result larger, so
+            // it is no plain number.
             && literal.shape.len() <= rank
             && !literal.number_at(0).is_nan()
         {
@@ -235,7 +243,7 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
         Ok(GraphOperand::Tensor(self.operand_tensor(k)?))
     }
 
-    /// A dimension of a tensor, negative ones from the end.
+    /// Normalizes a dimension; negative ones count from the end.
     pub(crate) fn normalize_dim(&self, axis: i64, rank: usize) -> Result<usize> {
         let n = i64::try_from(rank).unwrap_or(i64::MAX);
         let wrapped = if axis < 0 { axis.checked_add(n) } else { Some(axis) };
@@ -252,12 +260,16 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
     // Attributes
 
     fn find_attribute(&mut self, name: &'static str) -> Option<&'a AttributeValue<'a>> {
+        // Rules read every attribute that they understand. An attribute that no rule has read is
+        // refused in the end, because ignoring an attribute would compute something else than the
+        // model says.
         self.taken.push(name);
         let given = &self.proto.attributes.iter().find(|a| a.name == name)?.value;
         self.resolve_attribute(given)
     }
 
-    /// An attribute; one that refers to the call of a function is what the call says, if it does.
+    /// Resolves an attribute; a reference inside of a function is replaced by the attribute of the
+    /// call, if the call has it.
     fn resolve_attribute(&self, given: &'a AttributeValue<'a>) -> Option<&'a AttributeValue<'a>> {
         match given {
             AttributeValue::Reference(name) => self.import.call_attribute(name),
@@ -274,13 +286,13 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
         )
     }
 
-    /// Whether an attribute is given.
+    /// Whether an attribute is present.
     pub(crate) fn has_attribute(&self, name: &str) -> bool {
         let given = self.proto.attributes.iter().find(|a| a.name == name);
         given.is_some_and(|a| self.resolve_attribute(&a.value).is_some())
     }
 
-    /// An integer.
+    /// Reads an integer.
     pub(crate) fn int_attribute(&mut self, name: &'static str, default: i64) -> Result<i64> {
         match self.find_attribute(name) {
             None => Ok(default),
@@ -289,21 +301,23 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
         }
     }
 
-    /// A truth value, 0 or 1.
+    /// Reads a truth value, 0 or 1.
     pub(crate) fn flag_attribute(&mut self, name: &'static str, default: bool) -> Result<bool> {
         Ok(self.int_attribute(name, i64::from(default))? != 0)
     }
 
-    /// A number.
+    /// Reads a float.
     pub(crate) fn float_attribute(&mut self, name: &'static str, default: f32) -> Result<f64> {
         match self.find_attribute(name) {
+            // Attributes are float32 in the file. The exact value of 0.1f32 in a message or a
+            // report would read as 0.10000000149.
             None => Ok(shortest_decimal(default)),
             Some(AttributeValue::Float(f)) => Ok(shortest_decimal(*f)),
             Some(_) => Err(self.wrong_attribute(name, "a float")),
         }
     }
 
-    /// Integers.
+    /// Reads a list of integers.
     pub(crate) fn ints_attribute(&mut self, name: &'static str) -> Result<Option<Vec<i64>>> {
         match self.find_attribute(name) {
             None => Ok(None),
@@ -312,21 +326,23 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
         }
     }
 
-    /// A word.
+    /// Reads a word.
     pub(crate) fn word_attribute(&mut self, name: &'static str, default: &str) -> Result<String> {
         match self.find_attribute(name) {
             None => Ok(default.into()),
+            // Strings of attributes are bytes in the format; a word that is no UTF-8 matches no
+            // accepted one.
             Some(AttributeValue::Text(t)) => Ok(String::from_utf8_lossy(t).into_owned()),
             Some(_) => Err(self.wrong_attribute(name, "a text")),
         }
     }
 
-    /// Whatever an attribute is.
+    /// Reads an attribute of any kind.
     pub(crate) fn any_attribute(&mut self, name: &'static str) -> Option<&'a AttributeValue<'a>> {
         self.find_attribute(name)
     }
 
-    /// An attribute that only matters where it has another value.
+    /// Checks an attribute for which only one value is supported.
     pub(crate) fn require_attribute_is(&mut self, name: &'static str, accepted: i64) -> Result<()> {
         let value = self.int_attribute(name, accepted)?;
         if value == accepted {
@@ -338,7 +354,8 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
         ))
     }
 
-    /// Names the results, after every attribute was looked at.
+    /// Defines the results under their names, after checking that the rule has read every
+    /// attribute.
     pub(crate) fn define_results(self, made: &[ModelValue]) -> Result<()> {
         let known = |name: &str| self.all_taken || self.taken.contains(&name);
         if let Some(a) = self.proto.attributes.iter().find(|a| !known(a.name)) {
@@ -354,6 +371,7 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
             if name.is_empty() {
                 continue;
             }
+            // A result without a name need not exist: rules make the results that the card has.
             let Some(value) = made.get(k) else {
                 let message = format!(
                     "result {k} `{}` has no equivalent; accepted: the first {}",
@@ -369,7 +387,7 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
     }
 }
 
-/// The shortest decimal of a float32, as a number: 0.01 and not 0.009999999776.
+/// The shortest decimal that rounds to a float32, as a number: 0.01 and not 0.009999999776.
 fn shortest_decimal(x: f32) -> f64 {
     x.to_string().parse().unwrap_or_else(|_| f64::from(x))
 }

@@ -1,23 +1,26 @@
-//! The messages of ONNX that graphs are made of. Texts and elements stay where they are in the file.
+//! Decodes the messages of ONNX that describe graphs. Texts and elements are not copied: they
+//! borrow from the file.
 
 use crate::error::{OnnxError, Result, quote_start};
 use crate::wire::{WireField, WireMessage};
 use std::ops::Range;
 
-/// Messages of one file: beyond, it is none that a program wrote.
+/// The largest number of messages in one file. No exporter writes more.
+// A message takes two bytes of the file and about a hundred of memory, so a file of a gigabyte
+// could ask for fifty. The largest exported models have some hundred thousand nodes.
 const MAX_MESSAGES: usize = 1 << 22;
 
 /// A model.
 #[derive(Debug, Default)]
 pub(crate) struct ModelProto<'a> {
     pub(crate) graph: GraphProto<'a>,
-    /// Domains with their versions.
+    /// The imported domains with their opsets.
     pub(crate) opsets: Vec<(&'a str, i64)>,
-    /// Functions that it brings along.
+    /// The functions that the model defines.
     pub(crate) functions: Vec<FunctionProto<'a>>,
 }
 
-/// A function of the model: nodes that stand for one node of its name.
+/// A function of the model: the nodes that replace a node of its name.
 #[derive(Debug, Default)]
 pub(crate) struct FunctionProto<'a> {
     pub(crate) name: &'a str,
@@ -25,7 +28,7 @@ pub(crate) struct FunctionProto<'a> {
     pub(crate) overload: &'a str,
     pub(crate) inputs: Vec<&'a str>,
     pub(crate) outputs: Vec<&'a str>,
-    /// Attributes that a call may leave out.
+    /// The default values of attributes that a call may leave out.
     pub(crate) defaults: Vec<AttributeProto<'a>>,
     pub(crate) nodes: Vec<NodeProto<'a>>,
     pub(crate) opsets: Vec<(&'a str, i64)>,
@@ -69,14 +72,14 @@ pub(crate) enum AttributeValue<'a> {
     Ints(Vec<i64>),
     Texts(Vec<&'a [u8]>),
     Graph(Box<GraphProto<'a>>),
-    /// The attribute of the function's call that has this name.
+    /// A reference to the attribute of this name of the function call.
     Reference(&'a str),
-    /// Something without a use here: its name.
+    /// A kind of value without a use here, by its name.
     Other(&'static str),
 }
 
 impl AttributeValue<'_> {
-    /// What kind of value it is.
+    /// The kind of the value, for messages.
     pub(crate) fn value_kind(&self) -> &'static str {
         match self {
             AttributeValue::Float(_) => "a float",
@@ -99,9 +102,9 @@ pub(crate) struct TensorProto<'a> {
     pub(crate) name: &'a str,
     pub(crate) dims: Vec<i64>,
     pub(crate) dtype: i64,
-    /// Where in the file the elements lie, as they are in memory.
+    /// The bytes of the file that hold the elements as they are in memory.
     pub(crate) raw: Option<Range<usize>>,
-    /// Fields with the elements one by one: number and value.
+    /// Fields that hold the elements one by one: number and value.
     pub(crate) typed: Vec<WireField<'a>>,
     pub(crate) external: bool,
     pub(crate) entries: Vec<(&'a str, &'a str)>,
@@ -112,14 +115,14 @@ pub(crate) struct TensorProto<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct ValueInfo<'a> {
     pub(crate) name: &'a str,
-    /// What it is, where it is no tensor.
+    /// The kind of value, if it is not a tensor.
     pub(crate) other: Option<&'static str>,
     pub(crate) dtype: i64,
-    /// None where nothing is said of its rank.
+    /// `None` if the file does not give its rank.
     pub(crate) dims: Option<Vec<DeclaredDim<'a>>>,
 }
 
-/// An extent of a declared shape.
+/// A dimension of a declared shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DeclaredDim<'a> {
     Fixed(i64),
@@ -127,18 +130,18 @@ pub(crate) enum DeclaredDim<'a> {
     Unknown,
 }
 
-/// What is read, and how much of it there was.
+/// Decodes messages and counts them.
 pub(crate) struct ProtoDecoder {
     left: usize,
-    /// Graphs inside of graphs that may still follow.
+    /// The remaining depth of nested graphs.
     depth: usize,
 }
 
-/// Graphs inside of each other at most.
+/// The largest depth of nested graphs.
 const MAX_GRAPH_DEPTH: usize = 16;
 
 impl ProtoDecoder {
-    /// The model that a file is.
+    /// Decodes a file as a model.
     pub(crate) fn decode_model(file: &[u8]) -> Result<ModelProto<'_>> {
         let mut d = ProtoDecoder { left: MAX_MESSAGES, depth: MAX_GRAPH_DEPTH };
         let mut model = ModelProto::default();
@@ -146,6 +149,8 @@ impl ProtoDecoder {
         let mut graph = None;
         while let Some(f) = m.next_field()? {
             match f.number {
+                // Protocol buffers merge a message that occurs twice. No exporter writes a model in
+                // parts, and merging would make node numbers in messages wrong.
                 7 if graph.is_some() => {
                     return Err(OnnxError::malformed_file(f.at, "a second graph; a model has one"));
                 }
@@ -230,7 +235,7 @@ impl ProtoDecoder {
         Ok(g)
     }
 
-    /// The graph of an attribute.
+    /// Decodes the graph of an attribute.
     fn decode_inner_graph<'a>(&mut self, m: WireMessage<'a>) -> Result<GraphProto<'a>> {
         let at = m.remaining_range().start;
         self.depth = self.depth.checked_sub(1).ok_or_else(|| {
@@ -239,6 +244,8 @@ impl ProtoDecoder {
                 format!("more than {MAX_GRAPH_DEPTH} graphs inside of each other"),
             )
         })?;
+        // Branches and bodies of loops are graphs in attributes of nodes, so decoding recurses
+        // exactly here.
         let graph = self.decode_graph(m);
         self.depth += 1;
         graph
@@ -297,9 +304,14 @@ impl ProtoDecoder {
             }
         }
         let value = match kind {
+            // Inside of a function an attribute may name one of the call instead of a value; its
+            // `type` is then that of the attribute of the call.
             _ if reference.is_some_and(|r| !r.is_empty()) => {
                 AttributeValue::Reference(reference.unwrap_or_default())
             }
+            // The field `type` decides, as the ONNX specification requires since IR version 2: an
+            // empty list and a missing one look the same otherwise, because protocol buffers do not
+            // write empty lists.
             1 => AttributeValue::Float(float),
             2 => AttributeValue::Int(int),
             3 => AttributeValue::Text(text),
@@ -342,6 +354,9 @@ impl ProtoDecoder {
                         "a tensor in segments; store it whole",
                     ));
                 }
+                // Elements may stand in one of six typed fields, and which one depends on the
+                // dtype, which may follow later in the file. The fields are kept and read when the
+                // tensor is needed.
                 4 | 5 | 6 | 7 | 10 | 11 => {
                     self.count_message(f.at)?;
                     t.typed.push(f);
@@ -352,6 +367,7 @@ impl ProtoDecoder {
                     self.count_message(f.at)?;
                     t.entries.push(decode_entry(f.as_message("TensorProto.external_data")?)?);
                 }
+                // 1 is EXTERNAL in `TensorProto.DataLocation`.
                 14 => t.external = f.as_int("TensorProto.data_location")? == 1,
                 _ => {}
             }
@@ -389,6 +405,8 @@ impl ProtoDecoder {
                         }
                     }
                 }
+                // The other kinds of `TypeProto` are kept as a name only: a refusal should say what
+                // the input is.
                 4 => v.other = Some("a sequence"),
                 5 => v.other = Some("a map"),
                 8 => v.other = Some("a sparse tensor"),
@@ -412,6 +430,8 @@ impl ProtoDecoder {
                 match f.number {
                     1 => dim = DeclaredDim::Fixed(f.as_int("Dimension.dim_value")?),
                     2 => match f.as_text("Dimension.dim_param")? {
+                        // A dimension with an empty parameter is unknown, like one without a
+                        // parameter.
                         "" => {}
                         name => dim = DeclaredDim::Symbol(name),
                     },

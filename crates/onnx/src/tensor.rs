@@ -1,4 +1,4 @@
-//! Tensors of a file: their dtypes, their elements, where those lie.
+//! Tensors of a file: their dtypes, their elements and the positions of those.
 
 use crate::carried;
 use crate::error::{OnnxError, Result, quote_start};
@@ -7,20 +7,20 @@ use crate::proto::TensorProto;
 use std::ops::Range;
 use zellige_float::Dtype;
 
-/// Where the elements of a weight are.
+/// The place of the elements of a weight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WeightData {
     /// In these bytes of the model's file, row-major and little-endian.
     Inside(Range<usize>),
-    /// Here, row-major and little-endian.
+    /// The elements themselves, row-major and little-endian.
     Owned(Vec<u8>),
     /// In another file.
     External {
         /// Its name, relative to the folder of the model.
         location: String,
-        /// The first byte.
+        /// The offset of the first byte.
         offset: u64,
-        /// Bytes.
+        /// The number of bytes.
         length: u64,
     },
 }
@@ -34,6 +34,8 @@ const DTYPE_CODES: &[(i64, Dtype)] = &[
     (5, Dtype::Int16),
     (6, Dtype::Int32),
     (7, Dtype::Int64),
+    // The numbers are those of the enumeration `TensorProto.DataType`; 8 (string), 13 (uint64) and
+    // the complex types have no dtype here.
     (9, Dtype::Bool),
     (10, Dtype::Float16),
     (11, Dtype::Float64),
@@ -62,7 +64,7 @@ const OTHER_CODES: &[(i64, &str)] = &[
 /// The dtype of a code, or what is accepted.
 pub(crate) fn dtype_of_code(code: i64) -> Result<Dtype, String> {
     if let Some((_, dtype)) = DTYPE_CODES.iter().find(|(c, _)| *c == code) {
-        // Nothing tells it from float32 from here on: it is computed as that.
+        // The card has no float64, so it is computed as float32 from here on.
         return Ok(if *dtype == Dtype::Float64 { Dtype::Float32 } else { *dtype });
     }
     let accepted = DTYPE_CODES.iter().map(|(_, d)| d.name()).collect::<Vec<_>>().join(", ");
@@ -74,7 +76,7 @@ pub(crate) fn dtype_of_code(code: i64) -> Result<Dtype, String> {
     Err(format!("{name}; accepted: {accepted}"))
 }
 
-/// The dtype of a code, as files store it.
+/// The dtype of a code, as files store it, float64 included.
 pub(crate) fn stored_dtype_of_code(code: i64) -> Option<Dtype> {
     DTYPE_CODES.iter().find(|(c, _)| *c == code).map(|(_, d)| *d)
 }
@@ -99,6 +101,8 @@ impl TensorProto<'_> {
     /// Elements, by its shape.
     pub(crate) fn element_count(&self) -> Result<i64> {
         match literal::element_count(&self.dims) {
+            // With 64 bits per element the number of bits still fits in 64 bits, which the next
+            // function relies on.
             Some(n) if n < 1 << 56 && self.dims.len() <= 64 => Ok(n),
             _ => Err(self.refuse_tensor(&format!(
                 "shape {:?}; accepted: up to 64 extents of 0 or more, below 2^56 elements",
@@ -113,12 +117,15 @@ impl TensorProto<'_> {
             .div_ceil(8))
     }
 
-    /// Its elements where they lie; those of typed fields are brought together.
+    /// Locates its elements; those of typed fields are collected.
     ///
     /// # Errors
-    /// Another number of elements than the shape has, unknown dtypes, external data without a place.
+    /// A number of elements that differs from the shape, unknown dtypes, external data without a
+    /// location.
     pub(crate) fn locate_data(&self) -> Result<WeightData> {
         let need = self.byte_count()?;
+        // `data_location` decides even where other fields hold something, as the specification
+        // says.
         if self.external {
             return self.external_data(need);
         }
@@ -143,10 +150,12 @@ impl TensorProto<'_> {
         Ok(WeightData::Owned(bytes))
     }
 
-    /// The elements of typed fields, as they lie in memory.
+    /// Collects the elements of typed fields, as they are in memory.
     fn typed_bytes(&self) -> Result<Vec<u8>> {
         let dtype = self.stored_dtype()?;
-        // The field that a dtype is stored in, and the one of each value.
+        // The number of the field that a dtype is stored in. The assignment of dtypes to fields is
+        // that of onnx.proto: 4 is `float_data`, 5 `int32_data` (everything of 32 bits and less), 7
+        // `int64_data`, 10 `double_data`, 11 `uint64_data` (uint32 and uint64).
         let field = match dtype {
             Dtype::Float32 => 4,
             Dtype::Float64 => 10,
@@ -167,7 +176,8 @@ impl TensorProto<'_> {
             }
         }
         let width = usize::try_from(dtype.bits() / 8).unwrap_or(1).max(1);
-        // Floats of 16 and 8 bits are stored as their bits: the low bytes, as of whole numbers.
+        // Floats of 16 and 8 bits are stored as their bits in an integer, so the low bytes are the
+        // element.
         out.extend(ints.iter().flat_map(|v| v.to_le_bytes().into_iter().take(width)));
         Ok(out)
     }
@@ -178,6 +188,8 @@ impl TensorProto<'_> {
         let Some(location) = location else {
             return Err(self.refuse_tensor("external data without a location"));
         };
+        // A model is a file from elsewhere: a location such as `../../etc/passwd` or an absolute
+        // one would let it read any file of the user.
         let inside = std::path::Path::new(location)
             .components()
             .all(|c| matches!(c, std::path::Component::Normal(_) | std::path::Component::CurDir));
@@ -197,6 +209,8 @@ impl TensorProto<'_> {
                 ))
             }),
         };
+        // Both entries are optional in the specification: the data then begins at the start of the
+        // file and is as long as the shape says.
         let (offset, length) = (number("offset", 0)?, number("length", need)?);
         if length != need {
             let told =
@@ -206,9 +220,11 @@ impl TensorProto<'_> {
         Ok(WeightData::External { location: location.into(), offset, length })
     }
 
-    /// Its elements as a literal, where they are few and in this file.
+    /// Reads its elements as a literal, if they are few and in this file.
     pub(crate) fn read_literal(&self, file: &[u8]) -> Result<Option<TensorLiteral>> {
         let dtype = self.element_dtype()?;
+        // Floats are mostly weights, and a weight that became a literal would be copied into the
+        // graph. Shapes and axes are integers, and those are needed.
         let most = if literal::is_float(dtype) {
             literal::MOST_FLOATS
         } else {

@@ -1,67 +1,71 @@
-//! The walk over the nodes of a model: what every name stands for, and the graph as it grows.
+//! Traverses the nodes of a model: the value of every name, and the graph under construction.
 
 use crate::carried::carrier_dtype;
 use crate::error::{OnnxError, Result, quote_start};
 use crate::import::ImportedWeight;
-use crate::literal::{TensorLiteral, number_json};
+use crate::literal::TensorLiteral;
 use crate::names::GraphNames;
 use crate::node::NodeLowering;
 use crate::ops;
 use crate::proto::{self, AttributeValue, DeclaredDim, ValueInfo};
 use crate::scope::NameScope;
 use crate::tensor::{WeightData, dtype_of_code};
-use serde_json::{Map, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use zellige_float::Dtype;
 use zellige_graph::{
-    Graph, GraphBuilder, GraphOperand, GraphSource, InputRole, TensorId, TensorOrigin,
+    Graph, GraphBuilder, GraphOperand, GraphSource, InputRole, OpCall, TensorId, TensorOrigin,
 };
 
-/// Elements that are known without running at most: shapes have a few each.
+/// The largest number of elements that may be computed while importing; a shape has a few.
+// 16 million elements are 128 MB. A loop of a few nodes could otherwise compute constants until
+// memory ends.
 pub(crate) const MOST_KNOWN: usize = 1 << 24;
 
-/// Nodes at most, those of loops and functions counted every time.
+/// The largest number of nodes, with those of loops and functions counted each time.
+// Loops are unrolled and functions inlined, so a file of a few kilobytes can stand for any number
+// of nodes.
 pub(crate) const MOST_NODES: usize = 1 << 20;
 
-/// Scopes inside of each other at most: functions may call functions.
+/// The largest depth of nested graphs and function calls.
+// The importer recurses here, and nothing in the format forbids that a function calls itself.
 const MAX_SCOPE_DEPTH: usize = 24;
 
-/// What a name of the model stands for.
+/// The value of a name of the model.
 #[derive(Debug, Clone)]
 pub(crate) enum ModelValue {
-    /// Elements that are known now.
+    /// Known elements.
     Known(Rc<TensorLiteral>),
-    /// An initializer that nothing has asked for yet.
+    /// An initializer that no operation has used yet.
     Initializer(usize),
     /// A tensor of the graph.
     Tensor(TensorId),
 }
 
-/// A graph in the making.
+/// A graph that is being imported.
 pub(crate) struct GraphImport<'a> {
     pub(crate) file: &'a [u8],
     pub(crate) proto: &'a proto::ModelProto<'a>,
     pub(crate) builder: GraphBuilder,
     pub(crate) names: GraphNames<'a>,
-    /// The names of the model, and of what is inside on the way to the node.
+    /// The scopes from the model down to the current node.
     pub(crate) scopes: Vec<NameScope<'a>>,
-    /// Initializers of all graphs that were entered.
+    /// The initializers of all graphs that were entered.
     pub(crate) initializers: Vec<&'a proto::TensorProto<'a>>,
     pub(crate) weights: Vec<ImportedWeight>,
     /// The tensors of initializers that an operation needed.
     pub(crate) weights_of: HashMap<usize, TensorId>,
-    /// The operations that patterns are made of, by their results.
+    /// The operations that patterns consist of, by their results.
     pub(crate) made: HashMap<TensorId, (String, Vec<GraphOperand>)>,
-    /// Elements of initializers that were asked for.
+    /// The elements of initializers that were read.
     pub(crate) literals: HashMap<usize, Option<Rc<TensorLiteral>>>,
     /// The inputs of the model, by their tensors.
     pub(crate) inputs: HashMap<TensorId, &'a str>,
-    /// The dtypes of tensors that a wider one carries.
+    /// The dtypes of tensors that are stored in a wider dtype.
     pub(crate) carried: HashMap<TensorId, Dtype>,
-    /// Elements that may still become known.
+    /// The remaining budget of known elements.
     pub(crate) left: usize,
-    /// Nodes that may still come.
+    /// The remaining budget of nodes.
     pub(crate) nodes_left: usize,
 }
 
@@ -77,11 +81,11 @@ impl<'a> GraphImport<'a> {
         Ok(())
     }
 
-    /// Lowers nodes, in their order.
+    /// Lowers nodes in their order.
     pub(crate) fn lower_nodes(&mut self, nodes: &'a [proto::NodeProto<'a>]) -> Result<()> {
         for (index, node) in nodes.iter().enumerate() {
             self.nodes_left = self.nodes_left.checked_sub(1).ok_or_else(|| {
-                let message = format!("more than {MOST_NODES} nodes, with loops written out");
+                let message = format!("more than {MOST_NODES} nodes, with loops unrolled");
                 OnnxError::new("too_large", message)
             })?;
             let mut node = NodeLowering::new(self, node, index);
@@ -91,7 +95,8 @@ impl<'a> GraphImport<'a> {
         Ok(())
     }
 
-    /// Lowers a graph inside of the present one; the values of its outputs. Names around it are seen.
+    /// Lowers a graph inside of the current one and returns the values of its outputs. It sees the
+    /// names around it.
     pub(crate) fn lower_inner_graph(
         &mut self,
         graph: &'a proto::GraphProto<'a>,
@@ -103,6 +108,8 @@ impl<'a> GraphImport<'a> {
                 "it has sparse initializers; store them as dense ones",
             ));
         }
+        // The specification lets a subgraph read every name of the graphs around it, and a function
+        // none.
         let scope = NameScope { open: true, ..NameScope::new(self.current_opset()) };
         let inputs: Vec<&'a str> = graph.inputs.iter().map(|i| i.name).collect();
         let outputs: Vec<&'a str> = graph.outputs.iter().map(|o| o.name).collect();
@@ -112,7 +119,7 @@ impl<'a> GraphImport<'a> {
         })
     }
 
-    /// Lowers the nodes of a function; the values of its outputs.
+    /// Lowers the nodes of a function and returns the values of its outputs.
     pub(crate) fn lower_function_call(
         &mut self,
         function: &'a proto::FunctionProto<'a>,
@@ -120,8 +127,12 @@ impl<'a> GraphImport<'a> {
         given: &[ModelValue],
     ) -> Result<Vec<ModelValue>> {
         let opset =
+            // A function brings its own opset imports, so the same node can mean different things
+            // inside and outside of it.
             crate::scope::onnx_opset(&function.opsets).unwrap_or_else(|| self.current_opset());
         let scope = NameScope { attributes, ..NameScope::new(opset) };
+        // Trailing inputs of a function are optional; a name that is not given is missing inside
+        // too.
         let inputs: Vec<&'a str> = function.inputs.iter().take(given.len()).copied().collect();
         self.lower_in_scope(scope, &inputs, given, &function.outputs, |import| {
             import.lower_nodes(&function.nodes)
@@ -160,6 +171,8 @@ impl<'a> GraphImport<'a> {
                 };
                 outputs.iter().map(value).collect()
             });
+        // Popped on errors too, so that code that reports the error resolves names in the scope of
+        // the calling node.
         self.scopes.pop();
         made
     }
@@ -169,12 +182,12 @@ impl<'a> GraphImport<'a> {
         &mut self.scopes[last]
     }
 
-    /// The version of the operations where the walk is.
+    /// The opset of the current scope.
     pub(crate) fn current_opset(&self) -> i64 {
         self.scopes.last().map_or(0, |s| s.opset)
     }
 
-    /// The attribute of the function's call that the walk is in.
+    /// An attribute of the function call that is being lowered.
     pub(crate) fn call_attribute(&self, name: &str) -> Option<&'a AttributeValue<'a>> {
         for scope in self.scopes.iter().rev() {
             if let Some((_, given)) = scope.attributes.iter().find(|(n, _)| *n == name) {
@@ -187,8 +200,10 @@ impl<'a> GraphImport<'a> {
         None
     }
 
-    /// The name in the graph of a value of the model: the same every time.
+    /// The name that a value of the model has in the graph: the same every time.
     pub(crate) fn graph_name(&mut self, name: &'a str) -> String {
+        // Names of the model itself stay the same in every attempt; those inside of loops are
+        // numbered per iteration.
         if self.scopes.len() == 1 {
             return self.names.name_for(name);
         }
@@ -200,15 +215,19 @@ impl<'a> GraphImport<'a> {
         made
     }
 
-    /// Says what a name stands for.
+    /// Defines the value of a name.
     pub(crate) fn define_value(&mut self, name: &'a str, value: ModelValue) -> Result<()> {
         if let ModelValue::Known(literal) = &value {
+            // Every definition is charged, because it may keep its elements alive until its scope
+            // ends.
             self.left = self.left.checked_sub(literal.len()).ok_or_else(|| {
                 let message =
                     format!("more than {MOST_KNOWN} elements are computed from constants");
                 OnnxError::new("too_large", message)
             })?;
         }
+        // ONNX graphs are in SSA form: each name is defined once per graph. A second definition
+        // would change what earlier nodes meant.
         if self.current_scope().values.insert(name, value).is_some() {
             let message = format!("the name `{}` is given twice", quote_start(name));
             return Err(OnnxError::new("duplicate_name", message));
@@ -216,7 +235,7 @@ impl<'a> GraphImport<'a> {
         Ok(())
     }
 
-    /// The scope that has a name, and what it stands for there.
+    /// The scope that defines a name, and its value there.
     fn find_in_scopes(&self, name: &str) -> Option<(usize, &ModelValue)> {
         for (k, scope) in self.scopes.iter().enumerate().rev() {
             if let Some(value) = scope.values.get(name) {
@@ -229,12 +248,12 @@ impl<'a> GraphImport<'a> {
         None
     }
 
-    /// What a name stands for.
+    /// The value of a name.
     pub(crate) fn find_value(&self, name: &str) -> Option<&ModelValue> {
         self.find_in_scopes(name).map(|(_, value)| value)
     }
 
-    /// The known elements of a value: of one that was computed, or of a small initializer.
+    /// The known elements of a value, which was computed or is a small initializer.
     pub(crate) fn known_elements(
         &mut self,
         value: &ModelValue,
@@ -243,6 +262,8 @@ impl<'a> GraphImport<'a> {
             ModelValue::Known(literal) => Some(literal.clone()),
             ModelValue::Initializer(k) => match self.literals.get(k) {
                 Some(known) => known.clone(),
+                // An initializer is decoded at its first use, since most of them are weights whose
+                // numbers no rule needs.
                 None => {
                     let read = self.initializers[*k].read_literal(self.file)?.map(Rc::new);
                     self.literals.insert(*k, read.clone());
@@ -276,13 +297,15 @@ impl<'a> GraphImport<'a> {
         })
     }
 
-    /// The dtype of a tensor of the graph, as the model has it.
+    /// The dtype that a tensor of the graph has in the model.
     pub(crate) fn tensor_dtype(&self, id: TensorId) -> Dtype {
         self.carried.get(&id).copied().unwrap_or(self.builder.tensor(id).dtype)
     }
 
-    /// Says which dtype a tensor carries.
+    /// Records the dtype of the model that a tensor stores.
     pub(crate) fn set_carried_dtype(&mut self, id: TensorId, dtype: Dtype) {
+        // Only types that differ from their carrier are listed, so that the table stays empty for
+        // most models.
         if carrier_dtype(dtype) != dtype {
             self.carried.insert(id, dtype);
         }
@@ -293,12 +316,14 @@ impl<'a> GraphImport<'a> {
         self.find_value(name).map(|v| self.value_meta(v)).transpose()
     }
 
-    /// The tensor of a name: an initializer becomes a weight, and so does what is known, unless one
-    /// number fills it.
+    /// The tensor of a name. An initializer becomes a weight; known elements become a weight too,
+    /// unless they are all equal.
     pub(crate) fn find_tensor(&mut self, name: &'a str) -> Result<Option<TensorId>> {
         let Some((at, value)) = self.find_in_scopes(name).map(|(k, v)| (k, v.clone())) else {
             return Ok(None);
         };
+        // The tensor belongs to the scope of the definition: an outer constant that a loop uses
+        // becomes one weight and not one per iteration.
         if let Some(id) = self.scopes[at].tensors.get(name) {
             return Ok(Some(*id));
         }
@@ -319,7 +344,7 @@ impl<'a> GraphImport<'a> {
         Ok(Some(id))
     }
 
-    /// The weight of an initializer, one for all names that it has.
+    /// The weight of an initializer, made once for all its names.
     pub(crate) fn initializer_weight(&mut self, k: usize) -> Result<TensorId> {
         if let Some(id) = self.weights_of.get(&k) {
             return Ok(*id);
@@ -328,7 +353,7 @@ impl<'a> GraphImport<'a> {
         t.element_count()?;
         let (size, dtype, stored, data) =
             (t.dims.clone(), t.element_dtype()?, t.stored_dtype()?, t.locate_data()?);
-        // Those of the model keep their names; an inner graph may have the same ones.
+        // Initializers of the model keep their names; those of an inner graph may repeat them.
         let name = if k < self.proto.graph.initializers.len() {
             self.names.name_for(t.name)
         } else {
@@ -339,9 +364,10 @@ impl<'a> GraphImport<'a> {
         Ok(id)
     }
 
-    /// The inputs of the model that a value follows from.
+    /// The inputs of the model that a value depends on.
     pub(crate) fn root_inputs(&self, value: &ModelValue) -> Vec<String> {
         let ModelValue::Tensor(id) = value else { return Vec::new() };
+        // A search and no recursion: a chain of views and nodes can be a million long.
         let (mut open, mut seen, mut found) = (vec![*id], HashSet::new(), BTreeSet::new());
         while let Some(id) = open.pop() {
             if !seen.insert(id) {
@@ -384,25 +410,28 @@ impl<'a> GraphImport<'a> {
         Ok(id)
     }
 
-    /// A tensor of the graph with the elements of a literal.
+    /// Adds a tensor with the elements of a literal to the graph.
     pub(crate) fn materialize_literal(
         &mut self,
         literal: &TensorLiteral,
         name: String,
     ) -> Result<TensorId> {
         let bad = |message: String| OnnxError::new("bad_tensor", format!("`{name}`: {message}"));
+        // The card's integers have 32 bits. A constant beyond would be wrapped without a word when
+        // it is loaded.
         let held = |x: &i64| i32::try_from(*x).is_ok();
         if let Some(x) = literal.whole_numbers().and_then(|v| v.iter().find(|x| !held(x))) {
             return Err(bad(format!("{x} does not fit into the 32 bits of the card's integers")));
         }
         match literal.uniform_number() {
+            // One number is an operation without data, which saves a weight. NaN has no form in
+            // JSON, and float64 constants are rounded when they are stored.
             Some(x) if !x.is_nan() && literal.dtype != Dtype::Float64 => {
-                let attributes = json!({
-                    "size": literal.shape, "value": number_json(x),
-                    "dtype": carrier_dtype(literal.dtype).name(),
-                });
-                let attributes = attributes.as_object().cloned().unwrap_or_default();
-                let made = self.builder.add_op("full", &[], &attributes, &[&name]);
+                let full = OpCall::new("full")
+                    .with("size", literal.shape.as_slice())
+                    .with_number("value", x)
+                    .with("dtype", carrier_dtype(literal.dtype).name());
+                let made = self.builder.add_call(&full, &[], &[&name]);
                 let id = made.map(|ids| ids[0]).map_err(|e| bad(e.message))?;
                 self.set_carried_dtype(id, literal.dtype);
                 Ok(id)
@@ -438,23 +467,23 @@ impl<'a> GraphImport<'a> {
             let Some(mut id) = self.find_tensor(output.name)? else {
                 return Err(bad("no node makes it".into()));
             };
+            // A graph's output is a tensor of the right name. A copy is needed where a node passed
+            // an operand through under another name, or where two outputs are one tensor.
             if self.builder.tensor(id).name != wanted || given.contains(&id) {
                 let name = if self.builder.tensor_id(&wanted).is_some() {
                     self.names.unused_name(&wanted)
                 } else {
                     wanted
                 };
-                let made = self.builder.add_op(
-                    "identity",
-                    &[GraphOperand::Tensor(id)],
-                    &Map::new(),
-                    &[&name],
-                );
+                let operands = [GraphOperand::Tensor(id)];
+                let made = self.builder.add_call(&OpCall::new("identity"), &operands, &[&name]);
                 let copy = made.map_err(|e| bad(e.message))?[0];
                 self.set_carried_dtype(copy, self.tensor_dtype(id));
                 id = copy;
             }
             let t = self.builder.tensor(id);
+            // The declared shape is compared, because a wrong rule would show here first and would
+            // otherwise be a wrong result.
             if let Some(dims) = &output.dims {
                 let fits = |(d, n): (&DeclaredDim<'_>, &i64)| !matches!(d, DeclaredDim::Fixed(m) if m != n);
                 if dims.len() != t.size.len() || !dims.iter().zip(&t.size).all(fits) {
@@ -468,7 +497,7 @@ impl<'a> GraphImport<'a> {
                         .collect();
                     let said = said.join(", ");
                     return Err(bad(format!(
-                        "its nodes make {:?}, and the file says [{said}]",
+                        "its nodes make {:?}, and the file declares [{said}]",
                         t.size
                     )));
                 }
@@ -476,12 +505,13 @@ impl<'a> GraphImport<'a> {
             let made = self.tensor_dtype(id);
             if output.dtype != 0 && dtype_of_code(output.dtype).is_ok_and(|d| d != made) {
                 let said = dtype_of_code(output.dtype).map_err(bad)?;
-                return Err(bad(format!("its nodes make {made}, and the file says {said}")));
+                return Err(bad(format!("its nodes make {made}, and the file declares {said}")));
             }
             given.insert(id);
             ids.push(id);
         }
-        // Built anew with its inputs first, as a text of it would be: weights were met on the way.
+        // The graph is built anew with all inputs first, as its text has them, because weights were
+        // added between the operations.
         let graph = self.builder.finish_graph(&ids).and_then(|g| {
             let mut source = g.to_source();
             let needed = prune_unused(&mut source);
@@ -493,10 +523,11 @@ impl<'a> GraphImport<'a> {
     }
 }
 
-/// Takes out operations and weights that no output needs; the names of what is left.
+/// Removes operations and weights that no output needs, and returns the names that remain.
 fn prune_unused(source: &mut GraphSource) -> HashSet<String> {
     let mut needed: HashSet<String> = source.outputs.iter().map(|o| o.name.clone()).collect();
     let mut kept = Vec::new();
+    // Backwards, since a node is needed exactly when something after it needs one of its results.
     for op in std::mem::take(&mut source.ops).into_iter().rev() {
         if op.outputs.iter().any(|o| needed.contains(o)) {
             needed.extend(op.inputs.iter().filter_map(|i| i.as_str()).map(str::to_string));
@@ -505,6 +536,7 @@ fn prune_unused(source: &mut GraphSource) -> HashSet<String> {
     }
     kept.reverse();
     source.ops = kept;
+    // Inputs of the model stay even when nothing uses them: they are its signature.
     source.inputs.retain(|i| i.role != InputRole::Weight || needed.contains(&i.name));
     needed
 }

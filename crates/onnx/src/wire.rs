@@ -1,7 +1,7 @@
-//! The wire format of protocol buffers, read with every length checked.
+//! Reads the wire format of protocol buffers, checking every length.
 //!
-//! A message is a run of fields: a key (number and wire type), then a value. Nothing here copies: bytes
-//! stay where they are in the file, and every error says at which byte it is.
+//! A message is a sequence of fields: a key (number and wire type), then a value. Nothing is
+//! copied: values borrow from the file, and every error has the byte where it occurred.
 
 use crate::error::{OnnxError, Result};
 use std::ops::Range;
@@ -44,32 +44,34 @@ impl WireValue<'_> {
 }
 
 impl<'a> WireMessage<'a> {
-    /// The message that a whole file is.
+    /// Reads a whole file as a message.
     pub(crate) fn whole_file(file: &'a [u8]) -> WireMessage<'a> {
         WireMessage { file, at: 0, end: file.len() }
     }
 
-    /// The bytes of the file that are left of it.
+    /// The range of the file that is still to be read.
     pub(crate) fn remaining_range(&self) -> Range<usize> {
         self.at..self.end
     }
 
-    /// Those bytes.
+    /// The bytes of the file that are still to be read.
     pub(crate) fn remaining_bytes(&self) -> &'a [u8] {
         &self.file[self.at..self.end]
     }
 
-    /// The next field, none at the end.
+    /// Reads the next field; `None` at the end.
     ///
     /// # Errors
-    /// Keys and values that do not end inside the message, varints of more than 64 bits, field number 0,
-    /// wire types that ONNX has no use for.
+    /// Keys and values that do not end inside the message, varints of more than 64 bits, field
+    /// number 0, wire types that ONNX does not use.
     pub(crate) fn next_field(&mut self) -> Result<Option<WireField<'a>>> {
         if self.at == self.end {
             return Ok(None);
         }
         let at = self.at;
         let key = self.read_varint("the key of a field")?;
+        // Protocol buffers reserve 29 bits for field numbers and never use 0, so anything else is
+        // no message: mostly a length in front of it was wrong.
         let number = u32::try_from(key >> 3).ok().filter(|n| (1..1 << 29).contains(n));
         let Some(number) = number else {
             let message = format!("field number {}; accepted: 1 to 2^29 - 1", key >> 3);
@@ -83,15 +85,19 @@ impl<'a> WireMessage<'a> {
                 let from = self.at;
                 let len = self.read_varint("a length")?;
                 let have = self.end - self.at;
+                // The length is compared with the bytes of the enclosing message and not of the
+                // file, so that a field cannot reach into the next message.
                 let Some(len) = usize::try_from(len).ok().filter(|len| *len <= have) else {
-                    let message =
-                        format!("field {number} says {len} bytes follow, and {have} are left");
+                    let message = format!(
+                        "field {number} announces that {len} bytes follow, and {have} are left"
+                    );
                     return Err(OnnxError::malformed_file(from, message));
                 };
                 self.at += len;
                 WireValue::Bytes(WireMessage { file: self.file, at: self.at - len, end: self.at })
             }
             other => {
+                // Types 3 and 4 are groups, which protocol buffers gave up before ONNX existed.
                 let message = format!("field {number} has wire type {other}; known: 0, 1, 2 and 5");
                 return Err(OnnxError::malformed_file(at, message));
             }
@@ -109,11 +115,12 @@ impl<'a> WireMessage<'a> {
         Ok(*bytes)
     }
 
-    /// A number of at most 64 bits, 7 in a byte.
+    /// Reads a varint: a number of at most 64 bits, 7 bits in each byte.
     pub(crate) fn read_varint(&mut self, what: &str) -> Result<u64> {
         let from = self.at;
         let mut value = 0u64;
         for (i, byte) in self.remaining_bytes().iter().take(10).enumerate() {
+            // Nine bytes hold 63 bits, so the tenth may only add the last one.
             if i == 9 && *byte > 1 {
                 break;
             }
@@ -136,7 +143,7 @@ impl<'a> WireField<'a> {
         OnnxError::malformed_file(self.at, message)
     }
 
-    /// A message, or bytes.
+    /// The value as a message or as bytes.
     pub(crate) fn as_message(&self, what: &str) -> Result<WireMessage<'a>> {
         match self.value {
             WireValue::Bytes(m) => Ok(m),
@@ -144,7 +151,7 @@ impl<'a> WireField<'a> {
         }
     }
 
-    /// A text.
+    /// The value as text.
     pub(crate) fn as_text(&self, what: &str) -> Result<&'a str> {
         let m = self.as_message(what)?;
         std::str::from_utf8(m.remaining_bytes()).map_err(|e| {
@@ -152,7 +159,7 @@ impl<'a> WireField<'a> {
         })
     }
 
-    /// A signed number.
+    /// The value as a signed number.
     pub(crate) fn as_int(&self, what: &str) -> Result<i64> {
         match self.value {
             WireValue::Varint(v) => Ok(v.cast_signed()),
@@ -160,7 +167,7 @@ impl<'a> WireField<'a> {
         }
     }
 
-    /// A float32.
+    /// The value as a float32.
     pub(crate) fn as_float(&self, what: &str) -> Result<f32> {
         match self.value {
             WireValue::Fixed32(b) => Ok(f32::from_le_bytes(b)),
@@ -168,9 +175,11 @@ impl<'a> WireField<'a> {
         }
     }
 
-    /// Signed numbers, one or packed.
+    /// Appends signed numbers, from one value or a packed list.
     pub(crate) fn append_ints(&self, what: &str, into: &mut Vec<i64>) -> Result<()> {
         match self.value {
+            // A repeated number may be written field by field or packed; readers of protocol
+            // buffers have to accept both.
             WireValue::Varint(v) => into.push(v.cast_signed()),
             WireValue::Bytes(mut m) => {
                 while m.at < m.end {
@@ -182,7 +191,7 @@ impl<'a> WireField<'a> {
         Ok(())
     }
 
-    /// Fixed numbers of `N` bytes, one or packed, as bytes.
+    /// Appends numbers of `N` bytes as bytes, from one value or a packed list.
     pub(crate) fn append_fixed<const N: usize>(
         &self,
         what: &str,
@@ -240,7 +249,7 @@ mod tests {
             (&[0x08, 0x80], "byte 1: a number ends in its middle"),
             (
                 &[0x08, 0x01, 0x12, 0x05, 0x00],
-                "byte 3: field 2 says 5 bytes follow, and 1 are left",
+                "byte 3: field 2 announces that 5 bytes follow, and 1 are left",
             ),
             (&[0x0d, 1, 2, 3], "byte 1: a number of 4 bytes, and 3 are left"),
             (&[0x00, 0x00], "byte 0: field number 0; accepted: 1 to 2^29 - 1"),

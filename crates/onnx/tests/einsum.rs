@@ -1,4 +1,5 @@
-//! `Einsum` of any number of operands beside its definition: a sum over every value of every letter.
+//! Compares `Einsum` of any number of operands with its definition: a sum over every value of every
+//! letter.
 
 #![allow(
     clippy::unwrap_used,
@@ -131,7 +132,7 @@ fn random_equations_give_what_their_definition_gives() {
     assert!(several > 100, "{several} of three operands or more");
 }
 
-/// A chain of products is multiplied where the least is on the way.
+/// A chain of products is multiplied in the order with the smallest intermediate tensors.
 #[test]
 fn a_chain_begins_where_its_products_are_small() {
     let net = Net::new(17)

@@ -1,4 +1,4 @@
-//! The shipped models give the numbers that PyTorch gave.
+//! The shipped models compute the numbers that PyTorch computed.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -20,7 +20,8 @@ fn host(file: &str) -> HostArray {
     HostArray::new(tensor.read_bytes().unwrap(), view, tensor.info().dtype())
 }
 
-/// Compiles and runs a model; the largest difference to what PyTorch gave, and its largest number.
+/// Compiles and runs a model; returns the largest difference to PyTorch's results, and their
+/// largest number.
 fn difference(name: &str, bind: &[(&str, i64)], keep_fp32: bool) -> (f32, f32) {
     let file = ModelFile::open(&path(&format!("{name}.onnx"))).unwrap();
     let bind: BTreeMap<String, i64> = bind.iter().map(|(n, v)| (n.to_string(), *v)).collect();

@@ -1,4 +1,4 @@
-//! Files that are cut, changed or made to be large: an error or a graph, never a panic.
+//! Truncated, changed and oversized files give an error or a graph, never a panic.
 
 #![allow(clippy::cast_possible_truncation, reason = "a test fails by panicking")]
 

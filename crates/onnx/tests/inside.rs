@@ -1,5 +1,5 @@
-//! Branches, loops, functions, bound inputs, packed weights and older opsets: models give the numbers that
-//! their definitions give.
+//! Branches, loops, functions, bound inputs, packed weights and older opsets: models compute the
+//! numbers of their definitions.
 
 #![allow(
     clippy::unwrap_used,
@@ -100,7 +100,8 @@ fn a_branch_with_a_known_condition_is_the_one_that_is_taken() {
     );
 }
 
-/// A loop that doubles `v`, gives the sum with `x` of every turn, and goes on while the turn is below `stop`.
+/// A loop that doubles `v`, stacks the sums with `x` of all iterations, and continues while the
+/// iteration number is below `stop`.
 fn doubling(stop: i64) -> Vec<u8> {
     Net::new(17)
         .put(11, &value("i", I64, &[]))
@@ -136,10 +137,10 @@ fn a_loop_with_a_known_number_of_turns_is_written_out() {
     // The body ends it after two turns: in the second one 1 < 1 is false.
     assert_eq!(run(&net(3, 1, "last"), &[1.0, -2.0]), [4.0, -8.0]);
     let long = net(1 << 20, 1 << 30, "last").refusal();
-    assert!(long.contains("more than 16384 turns; each is written out"), "{long}");
+    assert!(long.contains("more than 16384 iterations; each is unrolled"), "{long}");
 }
 
-/// Results have the names of the model's outputs, whatever the body of a loop calls its own values.
+/// Results have the names of the model's outputs, whatever names the body of a loop uses.
 #[test]
 fn outputs_of_a_loop_keep_their_names() {
     let body = |last: &str, row: &str| {

@@ -1,4 +1,5 @@
-//! Tensors that are larger than any memory: views of them cost nothing, and what would need them is refused at once.
+//! Tensors that are larger than any memory: views of them are free, and operations that need their
+//! elements are refused at once.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,7 +12,7 @@ use zellige_device::{Card, KeptDtypes};
 use zellige_onnx::OnnxModel;
 use zellige_run::{HostArray, run_graph_eagerly};
 
-/// `Expand` of `x` to 10^10 elements, and what follows.
+/// `Expand` of `x` to 10^10 elements, and the nodes after it.
 fn expanded() -> Net {
     Net::new(17).x(&[1, 1]).weight(&ints("size", &[100_000, 100_000])).node(
         "Expand",

@@ -1,8 +1,9 @@
 //! ONNX's own node tests, through the compiler and the card. `./test onnx` writes the cases from the `onnx`
 //! package into a folder, names it in `ZELLIGE_ONNX_CASES` and runs this test.
 //!
-//! A case passes where every output has the elements, the shape and the type that ONNX wants; it is refused
-//! where an error says why; everything else is wrong, and none may be. docs/conformance.md has the counts.
+//! A case passes if every output has the elements, the shape and the type that ONNX expects; it is
+//! refused if the import or the compilation gives an error; every other outcome is wrong, and no
+//! case may be wrong. docs/conformance.md has the counts.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,10 +22,10 @@ use zellige_graph::{InputRole, TensorId, TensorOrigin};
 use zellige_onnx::{ImportedModel, InputConstant, OnnxModel, WeightData};
 use zellige_run::HostArray;
 
-/// What came of a case.
+/// The outcome of a case.
 #[derive(Debug, Clone, PartialEq)]
 enum Outcome {
-    /// Right; the inputs that were bound when it was compiled.
+    /// All outputs are right; the inputs that were bound when it was compiled.
     Passed(Vec<String>),
     /// The operation and the reason.
     Refused(String, String),
@@ -70,7 +71,7 @@ impl Cases {
     }
 }
 
-/// The dtype of a name of numpy's.
+/// The dtype of a NumPy name.
 fn named(name: &str) -> Option<Dtype> {
     Dtype::from_name(name).ok()
 }
@@ -131,7 +132,7 @@ fn difference(
     None
 }
 
-/// The operation that refused, or nothing.
+/// The operation that was refused, or nothing.
 fn stage(e: &zellige_onnx::OnnxError) -> String {
     let node = e.node.as_deref().unwrap_or_default();
     node.split_once('(').and_then(|(_, r)| r.split_once(')')).map_or(e.kind, |(op, _)| op).into()
@@ -224,7 +225,7 @@ fn ran(
     Ok(ran.outputs)
 }
 
-/// A reason in few words, without what is particular to one case.
+/// Shortens a reason to the words that all similar cases share.
 fn reason_of(stage: &str, reason: &str) -> String {
     let told = reason.rsplit_once("): ").map_or(reason, |(_, r)| r);
     let told =

@@ -1,4 +1,4 @@
-//! What each family of operations becomes.
+//! The lowered operations of each family.
 
 #![allow(
     clippy::unwrap_used,
@@ -299,6 +299,15 @@ fn constants_of_every_spelling() {
         full.output("y").text(),
         "c = full(size=[100,100], value=1.0, dtype=\"float32\")\nm = triu(c)\ny = add(x, m)"
     );
+    // NaN and the infinities have no number in JSON.
+    for (value, printed) in [(f32::NAN, "\"nan\""), (f32::NEG_INFINITY, "\"-inf\"")] {
+        let full = Net::new(17).weight(&ints("s", &[100, 100])).x(&[100, 100]);
+        let value = A::T("value", floats("", &[1], &[value]));
+        let full = full.node("ConstantOfShape", &["s"], &["c"], &[value]);
+        let full = full.node("Trilu", &["c"], &["m"], &[]).node("Add", &["x", "m"], &["y"], &[]);
+        let first = format!("c = full(size=[100,100], value={printed}, dtype=\"float32\")\n");
+        assert!(full.output("y").text().starts_with(&first), "{first}");
+    }
 }
 
 #[test]

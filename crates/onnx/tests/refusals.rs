@@ -1,4 +1,4 @@
-//! What is refused, and how that is told.
+//! Refused models and their messages.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -53,13 +53,13 @@ fn errors_name_the_node_the_operand_and_the_rule() {
         (
             binary(&[2], "Reshape"),
             "node 0 (Reshape), operand 1 `z`: the shape: computed from the input `z`; accepted: a constant, \
-             what follows from shapes, or inputs whose elements are at hand when it is compiled (zellige \
+             a value computed from shapes, or inputs whose elements are known when it is compiled (zellige \
              run --input NAME=FILE)",
         ),
         (
             Net::new(17).x(&[2]).node("Add", &["x", "q"], &["y"], &[]).output("y").refusal(),
-            "node 0 (Add), operand 1 `q`: nothing before this node has that name; nodes come in an \
-             order in which they can run",
+            "node 0 (Add), operand 1 `q`: nothing before this node defines that name; nodes have \
+             to be sorted so that each comes after its operands",
         ),
         (
             Net::new(17).x(&[2]).node("Add", &["x"], &["y"], &[]).output("y").refusal(),
@@ -126,7 +126,7 @@ fn symbols_are_bound_by_name_or_by_place() {
     assert_eq!(told(&[("batch", 2), ("x.1", 3)]), Ok(vec![2, 3, 4]));
     assert_eq!(
         told(&[("batch", 2)]).unwrap_err(),
-        "sizes of its inputs are open: x.1; say what they are, as in --bind x.1=N"
+        "sizes of its inputs are open: x.1; give them values, as in --bind x.1=N"
     );
     let unknown = told(&[("batch", 2), ("x.1", 3), ("time", 1)]).unwrap_err();
     assert_eq!(unknown, "there is no symbol `time`; known: batch, x.1");
@@ -140,9 +140,9 @@ fn a_declared_result_is_compared() {
         net.put(12, &value("y", dtype, &[Dim::Symbol("rows"), Dim::N(n)]))
     };
     assert!(net(3, F32).import().is_ok());
-    let told = "output `y`: its nodes make [2, 3], and the file says [rows, 4]";
+    let told = "output `y`: its nodes make [2, 3], and the file declares [rows, 4]";
     assert_eq!(net(4, F32).refusal(), told);
-    let told = "output `y`: its nodes make float32, and the file says float16";
+    let told = "output `y`: its nodes make float32, and the file declares float16";
     assert_eq!(net(3, F16).refusal(), told);
 }
 
@@ -219,7 +219,8 @@ fn external_data_lies_beside_the_model_and_nowhere_else() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Weights stay in the file until they are asked for, and a file that was cut meanwhile is an error.
+/// Weights are read from the file on demand, and a file that was truncated meanwhile gives an
+/// error.
 #[test]
 fn large_weights_are_read_late_and_a_cut_file_is_an_error() {
     let elements: Vec<u8> = (0..4 * 50_000u32).map(|i| i.to_le_bytes()[0]).collect();

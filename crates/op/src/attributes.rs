@@ -39,11 +39,13 @@ impl OpAttributes {
         default: Option<HostScalar>,
     ) -> Result<HostScalar> {
         match (self.map.remove(name), default) {
+            // JSON has no infinities and no NaN, so that they are written as words.
             (Some(Value::String(s)), _) if s == "inf" => Ok(HostScalar::Float(f64::INFINITY)),
             (Some(Value::String(s)), _) if s == "-inf" => Ok(HostScalar::Float(f64::NEG_INFINITY)),
             (Some(Value::String(s)), _) if s == "nan" => Ok(HostScalar::Float(f64::NAN)),
             (Some(Value::Bool(b)), _) => Ok(HostScalar::Int(b.into())),
             (Some(v), _) => match (v.as_i64(), v.as_f64()) {
+                // First as an integer: float64 would lose the digits of one past 2^53.
                 (Some(n), _) => Ok(HostScalar::Int(n)),
                 (None, Some(x)) => Ok(HostScalar::Float(x)),
                 _ => Err(self.bad_attribute(name, format!("{v} is no number"))),
@@ -68,6 +70,7 @@ impl OpAttributes {
         let whole = |v: &Value| v.as_i64();
         match self.map.remove(name) {
             None | Some(Value::Null) => Ok(None),
+            // PyTorch takes one number for a list of one in many places.
             Some(v @ Value::Number(_)) => match whole(&v) {
                 Some(n) => Ok(Some(vec![n])),
                 None => Err(self.bad_attribute(name, format!("{v} is no integer"))),
@@ -87,6 +90,8 @@ impl OpAttributes {
             (Some(Value::String(name)), _) => {
                 let dtype = Dtype::from_name(&name)
                     .map_err(|e| self.bad_attribute("dtype", e.to_string()))?;
+                // A dtype that the device cannot store is refused where it is named, with the name of the
+                // attribute.
                 zellige_stick::DataFormat::device_format_of(dtype)
                     .map_err(|e| self.bad_attribute("dtype", e.to_string()))?;
                 Ok(dtype)

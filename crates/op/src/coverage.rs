@@ -1,4 +1,4 @@
-//! How upstream runs each operation, which of them a card runs itself, and what each one accepts.
+//! How torch-spyre runs each operation, which of them a card runs itself, and what each one accepts.
 
 use crate::error::OpError;
 use crate::op::TensorOp;
@@ -15,11 +15,11 @@ use zellige_float::Dtype;
 pub struct OpCoverage {
     /// The operation.
     pub name: &'static str,
-    /// Its operands; `x?` may be left out, `x...` stands for one or more.
+    /// Its operands; `x?` may be left out, `x...` is one operand or more.
     pub operands: &'static [&'static str],
     /// Its attributes with what they accept.
     pub attributes: &'static [(&'static str, &'static str)],
-    /// How upstream runs it.
+    /// How torch-spyre runs it.
     pub layer: UpstreamLayer,
     /// Whether the host does it under the profile.
     pub on_host: bool,
@@ -107,6 +107,7 @@ fn probe_ops(entry: &OpRow) -> Vec<TensorOp> {
             }
             Err(_) => {}
         }
+        // A few ways to set the attributes are enough to see which dtypes are accepted.
         if found.len() >= 8 {
             break;
         }
@@ -123,6 +124,7 @@ fn accepts_dtype(entry: &OpRow, op: &TensorOp, dtype: Dtype) -> bool {
     let kinds = |name: &str| match name {
         n if n.starts_with("ind") => vec![Dtype::Int64],
         n if n.starts_with("mask") || n.starts_with("cond") => vec![Dtype::Bool, dtype],
+        // Scales of 8-bit products are float32, whatever the factors are.
         n if n.contains("scale") => vec![dtype, Dtype::Float32],
         _ => vec![dtype],
     };
@@ -140,6 +142,8 @@ fn accepts_dtype(entry: &OpRow, op: &TensorOp, dtype: Dtype) -> bool {
             }
         }
         partial = longer;
+        // Operations with many operands would be tried with too many mixtures; those with equal sizes, which come
+        // first, accept most.
         if partial.len() > 4000 {
             partial.truncate(4000);
         }
@@ -147,14 +151,14 @@ fn accepts_dtype(entry: &OpRow, op: &TensorOp, dtype: Dtype) -> bool {
     partial.iter().any(|metas| op.infer_types(metas).is_ok())
 }
 
-/// How an operation reaches the card upstream; the coverage profile `card` follows it.
+/// How an operation reaches the card in torch-spyre; the coverage profile `card` follows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpstreamLayer {
     /// An instruction of the hardware.
     Native,
     /// A kernel of its own.
     Custom,
-    /// Made of other operations.
+    /// Decomposed into other operations.
     Decomposed,
     /// Computed by the host.
     Fallback,
@@ -168,7 +172,7 @@ pub enum UpstreamLayer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CoverageProfile {
-    /// What upstream runs on the device; for the rest operands go to the host and results come
+    /// What torch-spyre runs on the device; for the rest operands go to the host and results come
     /// back.
     Card,
     /// Every operation of the table on the device.

@@ -9,6 +9,7 @@ pub type PerDimension<T> = SmallVec<[T; 6]>;
 /// One dimension from its number, negative ones from the end. A tensor without dimensions is taken
 /// as one with a single element: 0 and -1 name it, and none is the answer.
 pub(crate) fn resolve_dim(op: &str, name: &str, dim: i64, rank: usize) -> Result<Option<usize>> {
+    // A tensor without dimensions takes 0 and -1, as in PyTorch.
     let most = i64::try_from(rank.max(1)).unwrap_or(i64::MAX);
     if dim < -most || dim >= most {
         let reason = format!("{dim} is no dimension; accepted are {} to {}", -most, most - 1);
@@ -37,6 +38,7 @@ pub(crate) fn resolve_dims(
             found_dim => found.extend(found_dim),
         }
     }
+    // In increasing order, so that the order in which dimensions are named cannot change a result.
     found.sort_unstable();
     Ok(found)
 }

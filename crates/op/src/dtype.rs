@@ -1,4 +1,4 @@
-//! What dtypes are to operations.
+//! Categories of dtypes, and which ones host tensors have.
 
 use crate::error::{OpError, Result};
 use zellige_float::Dtype;
@@ -31,5 +31,6 @@ pub fn check_host_dtype(dtype: Dtype) -> Result<()> {
         dtype,
         Bool | Int8 | Int16 | Int32 | Int64 | Qint8 | Qint32 | Quint8 | Uint8 | Uint32
     );
+    // What is left are packed and complex dtypes.
     if whole || is_float(dtype) { Ok(()) } else { Err(OpError::HostDtype { dtype }) }
 }

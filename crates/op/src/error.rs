@@ -32,7 +32,7 @@ pub enum OpError {
     /// An operation that is not in the table.
     #[error("there is no operation `{name}`{}", hint.as_ref().map(|h| format!("; did you mean `{h}`?")).unwrap_or_default())]
     NoSuchOp {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The nearest name.
         hint: Option<String>,
@@ -40,7 +40,7 @@ pub enum OpError {
     /// A coverage profile that does not exist.
     #[error("unknown coverage profile `{profile}`; accepted are `card` and `full`")]
     UnknownProfile {
-        /// The profile asked for.
+        /// The requested profile.
         profile: String,
     },
     /// An integer that 32 bits do not hold.

@@ -1,16 +1,16 @@
 //! One operation, one row: what an operation takes, what it gives, and what it is called elsewhere.
 //!
 //! A row of the table ([`OpRow`]) says everything that is decided by the name of an operation: its operands and
-//! attributes, how upstream runs it, which number its padding must hold, whether the compiler takes it apart, its
-//! function in SuperDSC, its tile program in KTIR, its names in ONNX and PyTorch. An [`TensorOp`] is a row with attributes;
+//! attributes, how torch-spyre runs it, which number its padding must hold, whether the compiler decomposes it, its
+//! function in SuperDSC, its tile program in KTIR, its names in ONNX and PyTorch. A [`TensorOp`] is a row with attributes;
 //! its [`OpForm`] is what it computes, as data, and infers sizes and dtypes of results.
 //!
 //! ```
-//! use zellige_op::{Op, TensorType};
+//! use zellige_op::{TensorOp, TensorType};
 //! use zellige_float::Dtype;
-//! let op = Op::new("sum", &serde_json::json!({"dim": 1}))?;
+//! let op = TensorOp::new("sum", &serde_json::json!({"dim": 1}))?;
 //! let x = TensorType { size: vec![3, 5], dtype: Dtype::Int32 };
-//! assert_eq!(op.infer(&[x])?[0], TensorType { size: vec![3], dtype: Dtype::Int64 });
+//! assert_eq!(op.infer_types(&[x])?[0], TensorType { size: vec![3], dtype: Dtype::Int64 });
 //! assert_eq!((op.row().neutral, op.row().superdsc.map(|f| f.function)), (Some(0.0), Some("sum")));
 //! # Ok::<(), zellige_op::OpError>(())
 //! ```
@@ -18,9 +18,9 @@
 //! | file | holds |
 //! |---|---|
 //! | `rows/` | the table, one file per family |
-//! | `row` | the columns |
+//! | `row`, `torch_operator` | the columns; names in PyTorch |
 //! | `forms/` | what operations compute, and inference |
-//! | `promotion`, `dims` | how operands meet; dimensions by number |
+//! | `promotion`, `dims` | promotion and broadcasting; dimensions by number |
 //! | `attributes`, `scalar`, `literal` | attributes and numbers as people write them |
 //! | `coverage` | what runs where, and which dtypes are taken |
 //!
@@ -44,6 +44,7 @@ mod rows;
 mod scalar;
 mod tensor_type;
 mod tile_program;
+mod torch_operator;
 
 pub use coverage::{CoverageProfile, OpCoverage, UpstreamLayer};
 pub use dims::PerDimension;
@@ -57,3 +58,4 @@ pub use row::{OpDecomposition, OpRow, SuperDsc, TileProgram};
 pub use scalar::HostScalar;
 pub use tensor_type::TensorType;
 pub use tile_program::TileExpression;
+pub use torch_operator::{TorchArgument, TorchOperator, TorchRole};

@@ -37,12 +37,14 @@ impl NumberLiteral {
                 Err(_) => refused("int64 has 64 bits; write 1e20 for a float"),
             };
         }
+        // The parser of Rust takes more words (`infinity`), which may be names of files here.
         let named = ["inf", "nan"].contains(&digits);
         let number = text.parse::<f32>().ok().filter(|_| {
             named || digits.starts_with(['.', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'])
         });
         match number {
             None => Ok(None),
+            // A number that became infinite by rounding was hardly meant.
             Some(x) if x.is_infinite() && !named => refused("float32 ends at 3.4e38; write inf"),
             Some(x) => new(Dtype::Float32, &x.to_le_bytes()),
         }

@@ -27,6 +27,7 @@ impl TensorOp {
     pub fn new(name: &str, attributes: &Value) -> Result<TensorOp> {
         let Some(row) = TensorOp::find_row(name) else {
             let hint = nearest_name(name).map(str::to_string);
+            // Cut, because the name comes from a request and goes into a message.
             return Err(OpError::NoSuchOp { name: name.chars().take(64).collect(), hint });
         };
         let map = match attributes {
@@ -42,6 +43,8 @@ impl TensorOp {
         };
         let mut attributes = OpAttributes { op: row.name, map };
         let form = (row.form)(&mut attributes)?;
+        // Every attribute that the form knows has been taken out: one that is left is misspelt, and ignoring it
+        // would compute something else.
         if let Some(left) = attributes.map.keys().next() {
             let known: Vec<&str> = row.attributes.iter().map(|(n, _)| *n).collect();
             let accepted = if known.is_empty() { "it has none".into() } else { known.join(", ") };
@@ -71,7 +74,7 @@ impl TensorOp {
         self.row.name
     }
 
-    /// How upstream runs it.
+    /// How torch-spyre runs it.
     pub fn layer(&self) -> UpstreamLayer {
         self.row.layer
     }
@@ -92,6 +95,7 @@ impl TensorOp {
     /// # Errors
     /// Operands that it does not take.
     pub fn infer_types(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        zellige_calls::record_call!();
         self.form.infer_types(inputs)
     }
 
@@ -128,6 +132,8 @@ impl TensorOp {
 
     /// An address that no other live operation has; clones share it.
     pub fn unique_address(&self) -> usize {
+        // Forms are compared by address because comparing attributes would take longer than a small operation; a
+        // live operation keeps its address.
         Arc::as_ptr(&self.form).cast::<()>() as usize
     }
 }
@@ -144,5 +150,6 @@ fn nearest_name(name: &str) -> Option<&'static str> {
     let best = rows::all_rows().map(|e| (common(e.name, name), e.name));
     // Of names that share as much, the shortest.
     let key = |(n, name): &(usize, &str)| (*n, std::cmp::Reverse(name.len()));
+    // Fewer common letters are chance, and a hint would mislead.
     best.filter(|(n, _)| *n >= 3).max_by_key(key).map(|(_, name)| name)
 }

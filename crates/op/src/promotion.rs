@@ -1,10 +1,10 @@
-//! How dtypes and sizes of several operands meet, by PyTorch's rules.
+//! Promotion of dtypes and broadcasting of sizes, by PyTorch's rules.
 
 use crate::dtype::{dtype_category, is_float};
 use crate::tensor_type::TensorType;
 use zellige_float::Dtype;
 
-/// The dtype in which operands meet, by categories before widths and tensors before single numbers; a reason where
+/// The dtype to which operands are promoted, by categories before widths and tensors before single numbers; a reason where
 /// they cannot.
 pub fn promote_dtypes(operands: &[TensorType]) -> Result<Dtype, String> {
     let top = |single: bool| {
@@ -35,12 +35,15 @@ fn promote_pair(a: Dtype, b: Dtype) -> Result<Dtype, String> {
         std::cmp::Ordering::Equal => {}
     }
     use Dtype::{Bfloat16, Float16, Float32, Int8, Int16, Uint8};
+    // PyTorch has no promotion between 8-bit floats and others either: a silent conversion would lose most digits.
     let eight = |d: Dtype| d.bits() == 8 && is_float(d);
     if eight(a) || eight(b) {
         return Err(format!("{a} and {b} do not promote; convert one of them first"));
     }
     Ok(match (a, b) {
+        // One has more fraction bits and the other a larger exponent, so that only float32 holds both.
         (Float16, Bfloat16) | (Bfloat16, Float16) => Float32,
+        // Neither holds the other's numbers; 16 bits hold both.
         (Uint8, Int8) | (Int8, Uint8) => Int16,
         _ if a.bits() >= b.bits() => a,
         _ => b,
@@ -55,6 +58,7 @@ pub fn broadcast_sizes(operands: &[TensorType]) -> Result<Vec<i64>, String> {
         let lead = rank - m.size.len();
         for (d, n) in m.size.iter().enumerate() {
             let have = &mut size[lead + d];
+            // An extent of 1 also takes an extent of 0, as in PyTorch.
             if *have == 1 {
                 *have = *n;
             } else if *n != 1 && *n != *have {

@@ -4,24 +4,25 @@ use crate::attributes::OpAttributes;
 use crate::coverage::UpstreamLayer;
 use crate::error::{Result, refuse_operand};
 use crate::forms::OpForm;
+use crate::torch_operator::TorchOperator;
 
 /// One operation.
 #[derive(Clone, Copy)]
 pub struct OpRow {
     /// Its name.
     pub name: &'static str,
-    /// Its operands; `x?` may be left out, `x...` stands for one or more.
+    /// Its operands; `x?` may be left out, `x...` is one operand or more.
     pub operands: &'static [&'static str],
     /// Its attributes with their defaults.
     pub attributes: &'static [(&'static str, &'static str)],
-    /// How upstream runs it.
+    /// How torch-spyre runs it.
     pub layer: UpstreamLayer,
     /// Its form with attributes.
     pub(crate) form: fn(&mut OpAttributes) -> Result<OpForm>,
     /// The number that changes no result where it fills the padding of operand 0 along the dimensions that the
     /// operation works along; none where padding is never read.
     pub neutral: Option<f64>,
-    /// Whether the compiler takes it apart.
+    /// Whether the compiler decomposes it.
     pub decomposition: OpDecomposition,
     /// The function of the device that runs it, in SuperDSC.
     pub superdsc: Option<SuperDsc>,
@@ -29,22 +30,18 @@ pub struct OpRow {
     pub ktir: TileProgram,
     /// The operation of ONNX that is this one, with the same operands and without attributes.
     pub onnx: Option<&'static str>,
-    /// The operators of ATen that are this one: overloads (the functional one, then in-place and out forms), and ATen's
-    /// arguments in their order. A plain name is an operand, `name=` an attribute of that name, `name=other` one of
-    /// another name, `name!` is not passed on, `name?` and `name~` are refused where they are set or unset, `name#` where
-    /// it is another number than 1, and operand 0 is converted to the dtype `name^`, which the result has too. An
-    /// attribute in brackets before the arguments is always passed.
-    pub torch: &'static [&'static str],
+    /// The operators of ATen that are this one.
+    pub torch: &'static [TorchOperator],
 }
 
-/// Whether an operation is made of others.
+/// Whether an operation is decomposed into others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpDecomposition {
     /// It is one instruction or one kernel.
     None,
-    /// The compiler makes it of others (`compile::decompose`).
+    /// The compiler decomposes it (`compile::decompose`).
     Parts,
-    /// Upstream makes it of others, and the compiler leaves it whole for this reason.
+    /// torch-spyre decomposes it, and the compiler leaves it whole for this reason.
     Whole(&'static str),
 }
 
@@ -123,6 +120,7 @@ pub(crate) const fn row(
         form,
         neutral: None,
         decomposition: match layer {
+            // The rule; a row that the compiler leaves whole says so and why.
             UpstreamLayer::Decomposed => OpDecomposition::Parts,
             _ => OpDecomposition::None,
         },
@@ -145,7 +143,7 @@ impl OpRow {
         OpRow { neutral: Some(number), ..self }
     }
 
-    /// It stays whole, although upstream makes it of others.
+    /// It stays whole, although torch-spyre decomposes it.
     pub(crate) const fn whole(self, reason: &'static str) -> OpRow {
         OpRow { decomposition: OpDecomposition::Whole(reason), ..self }
     }
@@ -174,13 +172,14 @@ impl OpRow {
         OpRow { onnx: Some(name), ..self }
     }
 
-    pub(crate) const fn torch(self, operators: &'static [&'static str]) -> OpRow {
+    pub(crate) const fn torch(self, operators: &'static [TorchOperator]) -> OpRow {
         OpRow { torch: operators, ..self }
     }
 
     /// The fewest operands and, unless there may be any number, the most.
     pub fn arity(&self) -> (usize, Option<usize>) {
         let optional = self.operands.iter().filter(|o| o.ends_with('?')).count();
+        // An operand that may be repeated makes the number of operands unbounded.
         let open = self.operands.iter().any(|o| o.ends_with("..."));
         let most = self.operands.len();
         (most - optional, (!open).then_some(most))

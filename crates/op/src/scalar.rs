@@ -59,6 +59,7 @@ impl HostScalar {
     #[must_use]
     pub fn to_exact_float(self) -> HostScalar {
         match self {
+            // Up to 2^53 every integer is a float64.
             HostScalar::Int(n) if n.unsigned_abs() <= 1 << 53 => HostScalar::Float(self.to_f64()),
             other => other,
         }
@@ -80,6 +81,7 @@ impl HostScalar {
             (HostScalar::Int(n), Dtype::Bool) => HostScalar::Int(i64::from(n != 0)),
             (HostScalar::Float(x), Dtype::Bool) => HostScalar::Int(i64::from(x != 0.0)),
             (HostScalar::Int(n), Dtype::Uint8 | Dtype::Quint8) => {
+                // The remainder of Euclid, because a negative number wraps to a positive byte.
                 HostScalar::Int(n.rem_euclid(256))
             }
             (HostScalar::Float(x), Dtype::Uint8 | Dtype::Quint8) => {
@@ -95,6 +97,7 @@ impl HostScalar {
     pub fn to_whole(self) -> Option<i64> {
         match self {
             HostScalar::Int(n) => Some(n),
+            // An infinity saturates as a bound would; NaN has a fraction that is NaN, and is refused.
             HostScalar::Float(x) => (x.is_infinite() || x.fract() == 0.0).then_some(x as i64),
         }
     }

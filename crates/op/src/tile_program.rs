@@ -27,6 +27,7 @@ impl OpRow {
             TileProgram::None => return None,
             TileProgram::Expression(text) => text,
             TileProgram::By(attribute, programs) => {
+                // A missing attribute has its default, which is the first program of the row.
                 let given = attributes.get(attribute).and_then(Value::as_str);
                 let value = given.unwrap_or(programs[0].0);
                 match programs.iter().find(|(word, _)| *word == value) {
@@ -73,6 +74,7 @@ impl ExpressionReader<'_> {
             while self.skip_text(",") {
                 operands.push(self.read_expression());
             }
+            // Rows are constants of this crate and a test reads all of them, so that no input can reach this.
             assert!(self.skip_text(")"), "{}: a tile program closes its brackets", self.row.name);
             return match (word, &operands[..]) {
                 // A factor of 1 is no operation.
@@ -83,6 +85,8 @@ impl ExpressionReader<'_> {
         if let Ok(number) = word.parse() {
             return TileExpression::Number(number);
         }
+        // Operands before attributes: names of both are disjoint in every row, which the test of all rows relies
+        // on.
         let operand = |name: &&str| name.trim_end_matches(['?', '.']) == word;
         if let Some(k) = self.row.operands.iter().position(operand) {
             return TileExpression::Operand(k);

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use zellige_op::{OpDecomposition, OpForm, OpRow, TensorOp, TileProgram, UpstreamLayer};
+use zellige_op::{OpDecomposition, OpForm, OpRow, TensorOp, TileProgram, TorchRole, UpstreamLayer};
 
 /// The form of a row with the attributes that it needs, found by what its errors ask for.
 fn form(row: &OpRow) -> TensorOp {
@@ -43,8 +43,7 @@ fn names_are_unique_in_every_notation() {
         add("operation", row.name, row);
         row.onnx.into_iter().for_each(|name| add("ONNX", name, row));
         for operator in row.torch {
-            let overloads = operator.split(['(', '[']).next().unwrap();
-            overloads.split_whitespace().for_each(|name| add("ATen", name, row));
+            operator.overloads.iter().for_each(|name| add("ATen", name, row));
         }
     }
 }
@@ -94,15 +93,15 @@ fn columns_fit_the_form() {
         }
         // The arguments of an operator of ATen are the operands and attributes of the row.
         for operator in row.torch {
-            let arguments = operator.split_once('(').unwrap().1.trim_end_matches(')').split(',');
-            let arguments: Vec<&str> = arguments.map(str::trim).collect();
-            let operands = arguments.iter().filter(|a| !a.contains(['=', '!', '?', '~', '#', '^']));
-            row.check_count(operands.count()).unwrap_or_else(|e| panic!("{operator}: {e}"));
-            for argument in arguments.iter().filter(|a| a.contains('=')) {
-                let (own, other) = argument.split_once('=').unwrap();
-                let attribute = if other.is_empty() { own } else { other };
+            let operands = operator.arguments.iter().filter(|a| a.role == TorchRole::Operand);
+            row.check_count(operands.count()).unwrap_or_else(|e| panic!("{operator:?}: {e}"));
+            let attributes = operator.arguments.iter().filter_map(|a| match a.role {
+                TorchRole::Attribute(attribute) => Some(attribute),
+                _ => None,
+            });
+            for attribute in attributes.chain(operator.constant.map(|(attribute, _)| attribute)) {
                 let known = row.attributes.iter().any(|(n, _)| *n == attribute);
-                assert!(known, "{operator}: {name} has no attribute `{attribute}`");
+                assert!(known, "{operator:?}: {name} has no attribute `{attribute}`");
             }
         }
     }

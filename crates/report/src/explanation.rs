@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LayoutExplanation {
-    /// The tensor whose elements were asked about.
+    /// The tensor that holds the elements of the tensor in question.
     pub tensor: String,
     /// The view that was named, where the name was that of a view.
     pub view: Option<String>,

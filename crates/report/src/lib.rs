@@ -28,6 +28,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// An enum of a report whose values are words in JSON.
+// A macro, because the word of a variant is needed in three places: serde, `name` and the schema. Written by hand
+// they could drift apart, and a reader of the JSON would meet a word that the schema does not have.
 macro_rules! words {
     ($(#[$meta:meta])* pub enum $name:ident {
         $($(#[$of_word:meta])* $variant:ident = $word:literal,)*
@@ -40,7 +42,7 @@ macro_rules! words {
         }
 
         impl $name {
-            /// The word that stands for it in JSON.
+            /// Its word in JSON.
             pub fn name(self) -> &'static str {
                 match self {
                     $($name::$variant => $word,)*
@@ -82,6 +84,8 @@ pub use steps::{
 pub use totals::{BottleneckTime, LayoutCertificate, PolicyComparison, RunTotals};
 
 /// The version of the format that these types describe.
+// Readers compare it before anything else: a field that is missing or new is an error, because all objects are
+// closed.
 pub const VERSION: u32 = 4;
 
 /// What `zellige compile --json` writes: what the compiler decided, why, and what it costs. Times are
@@ -123,6 +127,6 @@ pub struct Report {
     pub casts: Vec<NarrowedTensor>,
     /// What else deserves attention.
     pub notes: Vec<ReportNote>,
-    /// The same graph under another policy, where that was asked for.
+    /// The same graph under another policy, where the comparison was requested.
     pub comparison: Option<PolicyComparison>,
 }

@@ -37,7 +37,7 @@ words! {
         /// The least cost of the whole graph.
         #[default]
         Best = "best",
-        /// As the existing compiler of the card decides.
+        /// As torch-spyre (summer 2026) decides.
         Baseline = "baseline",
     }
 }
@@ -48,7 +48,7 @@ words! {
         /// All of them.
         #[default]
         Full = "full",
-        /// Those that today's software of the card has; the host computes the others.
+        /// Those that torch-spyre has; the host computes the others.
         Card = "card",
     }
 }
@@ -90,7 +90,7 @@ pub struct CompileSettings {
     pub weights: WeightLayouts,
     /// Which layouts the outputs have.
     pub outputs: OutputLayouts,
-    /// Whether a layout that the existing compiler refuses is an error, instead of mended by a move.
+    /// Whether a layout that torch-spyre refuses is an error, instead of repaired by a move.
     pub strict: bool,
     /// How scratchpads are planned; null where everything stays in device memory.
     pub scratchpads: Option<String>,

@@ -58,8 +58,8 @@ pub struct RunTotals {
     pub input_bytes: u64,
 }
 
-/// What is proved about the choice of layouts, and what was tried to find the program that they lead to. The sum of costs
-/// is proved; the time of the program is that of the fastest one that was tried.
+/// What is proved about the choice of layouts, and what was tried to find the program that they lead to. The sum of
+/// costs is proved; the time of the program is that of the fastest one that was tried.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]

@@ -1,9 +1,10 @@
-//! Senders chosen by the links of a topology.
+//! Chooses senders by the loads of the links of a topology.
 //!
-//! Even shares are the best where every rank has one link. Where nodes have links too, a holder in the same node spares them. Pairs of
-//! a part and a receiver are cut into chunks; each chunk goes to the holder for whom the busiest link on the way is the least busy,
-//! and is chosen anew a few times. The better of this and even shares is taken; how far it is from what no choice can beat is
-//! in the certificate.
+//! Even shares are optimal if every rank has one link. If nodes have links too, a holder in the
+//! same node relieves them. Pairs of a part and a receiver are cut into chunks; each chunk is
+//! assigned to the holder for which the busiest link on the path is least busy, and the assignment
+//! is repeated a few times. The better of this and even shares is used; the certificate has its
+//! distance from a lower bound.
 
 use crate::error::{ReshardError, Result};
 use crate::links::LinkLoads;
@@ -12,35 +13,39 @@ use crate::reshard::Reshard;
 use crate::topology::Topology;
 use std::collections::{BTreeSet, HashMap};
 
-/// The most chunks for which a choice is made.
+/// The largest number of chunks that are assigned.
+// Every pass tries every copy for every chunk: with four copies this many chunks are 64 million
+// trials in all passes.
 const MAX_CHUNKS: usize = 1 << 21;
 
-/// How often every choice is made anew.
+/// The largest number of passes over all chunks.
+// A local search: it ends earlier as soon as a pass changes nothing. The result is compared with
+// even shares, so stopping early costs quality and never correctness.
 const BALANCE_PASSES: usize = 8;
 
-/// A block: nest, start and number.
+/// The identity of a block: nest, start and number.
 pub(crate) type BlockId = (usize, usize, i64);
 
-/// Senders by first copy and receiver.
+/// The listed senders of every part and receiver.
 #[derive(Debug, Default)]
 pub(crate) struct ListedSenders {
     pairs: SenderPairs,
     receivers: HashMap<i64, BTreeSet<i64>>,
 }
 
-/// By first copy and receiver.
+/// Senders by first copy and receiver.
 type SenderPairs = HashMap<(i64, i64), PairSenders>;
 
 #[derive(Debug)]
 struct PairSenders {
-    /// Where each block begins among the elements of the pair; rising.
+    /// The beginning of each block among the elements of the pair, increasing.
     blocks: Vec<(BlockId, i64)>,
-    /// Which copy sends up to which element; rising.
+    /// The copies that send, each with the end of its share, increasing.
     cuts: Vec<(i64, i64)>,
 }
 
 impl ListedSenders {
-    /// Who sends a block: copy, first element, one past the last.
+    /// The senders of a block: copy, first element, one past the last.
     pub(crate) fn senders_of_block(
         &self,
         first: i64,
@@ -65,7 +70,7 @@ impl ListedSenders {
         out
     }
 
-    /// To whom a rank sends.
+    /// The receivers of a rank.
     pub(crate) fn receivers_of(&self, rank: i64) -> impl Iterator<Item = &i64> + '_ {
         self.receivers.get(&rank).into_iter().flatten()
     }
@@ -78,7 +83,8 @@ struct PairChunk {
 }
 
 impl Reshard {
-    /// The same with senders chosen so that the busiest link is little busy: never busier than with even shares.
+    /// Chooses senders to reduce the load of the busiest link, which is never larger than with even
+    /// shares.
     ///
     /// # Errors
     /// More pairs of ranks than can be listed.
@@ -88,7 +94,7 @@ impl Reshard {
             return Ok(self);
         }
         let (mut pairs, mut chunks) = self.list_chunks()?;
-        // Large ones first: small ones fill what is left.
+        // Large chunks are assigned first, because small ones can fill the remaining capacity.
         chunks.sort_by_key(|c| (std::cmp::Reverse(c.elements), c.pair));
         let mut loads = LinkLoads::new(topology);
         let offsets: Vec<i64> =
@@ -98,6 +104,8 @@ impl Reshard {
             for chunk in &mut chunks {
                 let (first, to) = chunk.pair;
                 let at = |copy: i64| first + offsets[usize::try_from(copy).unwrap_or(0)];
+                // The load of the chunk is removed before the chunk is assigned again, or it would
+                // compete with itself.
                 if pass > 0 {
                     loads.add_elements(at(chunk.copy), to, -chunk.elements);
                 }
@@ -114,6 +122,8 @@ impl Reshard {
                 let mut best = (cost(chunk.copy), chunk.copy);
                 for copy in 0..self.src.copy_count() {
                     let found = cost(copy);
+                    // The busiest link decides; among equals the choice that loads all links least
+                    // leaves more room for later chunks.
                     if found.0 < best.0.0 || found.0 == best.0.0 && found.1 < best.0.1 {
                         best = (found, copy);
                     }
@@ -146,10 +156,13 @@ impl Reshard {
         Ok(self)
     }
 
-    /// Every pair of a first copy and a receiver that has not got it, whole, and its elements in chunks.
+    /// Lists every pair of a part and a receiver that does not hold it, and cuts its elements into
+    /// chunks.
     fn list_chunks(&self) -> Result<(SenderPairs, Vec<PairChunk>)> {
         let mut pairs = SenderPairs::new();
         let mut chunks = Vec::new();
+        // Four chunks per pair let a pair be shared by up to four holders; more would multiply the
+        // work of every pass.
         let pieces = self.src.copy_count().min(4);
         for to in 0..self.rank_count() {
             let own = self.src.holding_of_rank(to).map(|h| h.first);

@@ -1,23 +1,24 @@
-//! The tensor that holds the shard of a rank, in a file or in a process.
+//! The box of a tensor that the shard of a rank holds, in a file or in a process.
 //!
-//! A layout pads every shard to the longest one; tensors hold what there is. Where a shard is a box of the tensor, row-major, its tensor has
-//! the extents of the box, and addresses in the padded shard become those in the box.
+//! A layout pads every shard to the longest one, while files and processes hold only existing
+//! elements. If a shard is a row-major box of the tensor, it is stored with the extents of the box,
+//! and addresses in the padded shard are converted to addresses in the box.
 
 use crate::sharded::{ChunkedTensor, ShardedLayout};
 use zellige_layout::PaddedExtent;
 use zellige_layout::int::div_ceil;
 use zellige_movement::{CopyLoop, CopyNest};
 
-/// Extents of a shard, padded and as they are.
+/// The extents of a shard, padded and actual.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardBox {
-    /// Those of the longest shard.
+    /// The extents of the longest shard.
     pub padded: Vec<i64>,
-    /// Those of what the rank has.
+    /// The extents of the shard of this rank.
     pub actual: Vec<i64>,
-    /// Per dimension, which of its parts the shard is, and of how many.
+    /// Per dimension, the index of the shard's part and the number of parts.
     pub(crate) part: Vec<(i64, i64)>,
-    /// The first element of the tensor, where the shard is an interval of every dimension.
+    /// The coordinates of the first element, if the shard is an interval in every dimension.
     pub(crate) begin: Option<Vec<i64>>,
 }
 
@@ -33,6 +34,7 @@ impl ShardBox {
         let count = shape.len();
         let mut next = 1;
         for it in iters.iter().rev().filter(|it| it.axis.is_memory() && it.extent != 1) {
+            // Row-major without gaps: only then is the shard the box as a file holds it.
             if it.stride != next {
                 return None;
             }
@@ -44,7 +46,7 @@ impl ShardBox {
         let (mut padded, mut actual, mut part) =
             (vec![1; count], vec![1; count], vec![(0, 1); count]);
         let (mut begin, mut interval) = (vec![0; count], true);
-        // Iters in turn, window by window.
+        // The iters are assigned to windows in order.
         let windows: Vec<PaddedExtent> = match sharded.layout().window() {
             Some(window) => window.dims().to_vec(),
             None => shape.iter().map(|n| PaddedExtent::without_padding(*n)).collect(),
@@ -66,9 +68,14 @@ impl ShardBox {
                     local *= it.extent;
                     inside |= it.extent > 1;
                 } else if it.extent > 1 {
+                    // A device iter inside of a memory iter interleaves elements of several ranks;
+                    // with padding in between, the lengths of shards no longer follow from the
+                    // index of the part.
                     if inside && window.valid != window.padded {
                         return None;
                     }
+                    // Only when all device iters of a dimension stand in front of its memory iters
+                    // is the shard an interval.
                     interval &= !inside && padded[dims[at]] == 1;
                     index = index * it.extent + digits[at];
                     let (k, n) = part[dims[at]];
@@ -93,7 +100,7 @@ impl ShardBox {
         Some(ShardBox { padded, actual, part, begin: interval.then_some(begin) })
     }
 
-    /// The box of a chunk of chunks.
+    /// The box of a rank of a tensor that is chunked repeatedly.
     fn of_chunk(
         sharded: &ShardedLayout,
         chunked: &ChunkedTensor,
@@ -114,6 +121,7 @@ impl ShardBox {
         let mut begin = vec![0; count];
         for (d, cuts) in cuts.iter().enumerate() {
             for (k, n) in cuts {
+                // DTensor's rule: chunks of ceil(length / size), the last ones shorter or empty.
                 let step = div_ceil(found.actual[d], *n);
                 let first = (digits[*k] * step).min(found.actual[d]);
                 begin[d] += first;
@@ -126,10 +134,12 @@ impl ShardBox {
         Some(ShardBox { begin: Some(begin), ..found })
     }
 
-    /// An address of the padded shard, in the box.
+    /// Converts an address of the padded shard to one in the box.
     pub(crate) fn address_in_box(&self, address: i64) -> i64 {
         let (mut rest, mut weight, mut out) = (address, 1, 0);
         for (padded, actual) in self.padded.iter().zip(&self.actual).rev() {
+            // The address is read as a mixed-radix number of the padded extents and written with
+            // the actual ones.
             out += rest % padded.max(&1) * weight;
             rest /= padded.max(&1);
             weight *= actual;
@@ -138,13 +148,15 @@ impl ShardBox {
     }
 }
 
-/// Nests between padded shards as nests between boxes, where there are some.
+/// Converts nests between padded shards to nests between boxes, on the sides that have a box.
 pub(crate) fn map_nests_to_boxes(
     nests: Vec<CopyNest>,
     from: Option<&ShardBox>,
     to: Option<&ShardBox>,
 ) -> Vec<CopyNest> {
     let place = |b: Option<&ShardBox>, a: i64| b.map_or(a, |b| b.address_in_box(a));
+    // A step stays inside of one digit, so it converts like an address; negative ones run backwards
+    // over the same digit.
     let step = |b: Option<&ShardBox>, s: i64| s.signum() * place(b, s.abs());
     nests
         .into_iter()

@@ -1,7 +1,8 @@
-//! The proof of a plan: every element is looked at, with none of the planner's code.
+//! The certificate of a plan: every element is checked, with none of the planner's code.
 //!
-//! What a rank holds and needs is listed from the definition of the two layouts (`Layout::points_of_element`). The parts of the plan are then run
-//! element by element, as pairs of addresses.
+//! The elements that a rank holds and needs are listed from the definition of the two layouts
+//! (`points_of_element`). The parts of the plan are then executed element by element, as pairs of
+//! addresses.
 
 use crate::error::{ReshardError, Result};
 use crate::mesh::DeviceMesh;
@@ -11,40 +12,43 @@ use std::collections::HashMap;
 use zellige_layout::{Layout, PhysicalCoordinate};
 use zellige_movement::CopyNest;
 
-/// The most places that are listed.
+/// The largest number of addresses that are listed.
+// A place takes 4 bytes, so both sides together stay within a gigabyte.
 const MAX_PLACES: usize = 1 << 27;
 
-/// The same, as a count of elements.
+/// The same limit for elements.
 const MAX_ELEMENTS: i64 = 1 << 27;
 
-/// What was shown of a plan.
+/// The proved facts about a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReshardCertificate {
-    /// Elements that each rank receives: exactly those that it needs and does not have.
+    /// The number of elements that each rank receives: exactly those that it needs and does not
+    /// have.
     pub received: Vec<i64>,
-    /// Elements that each rank sends.
+    /// The number of elements that each rank sends.
     pub sent: Vec<i64>,
-    /// Pairs of ranks between which something goes.
+    /// The number of pairs of ranks that exchange a message.
     pub messages: u64,
-    /// What the busiest sender sends.
+    /// The number of elements that the busiest sender sends.
     pub busiest_sender: i64,
-    /// What the busiest sender of any plan sends at least: for some part, what others need of it, divided by those who hold it.
+    /// A lower bound for the busiest sender of any plan: for some part, the elements that others
+    /// need divided by the number of holders.
     pub sender_bound: i64,
-    /// The same for the links of a topology.
+    /// The busy times of the links of a topology, if one was given.
     pub links: Option<LinkBound>,
 }
 
-/// How long the busiest link is busy, in seconds per byte of an element.
+/// The busy time of the busiest link, in seconds per byte of an element.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkBound {
-    /// In this plan.
+    /// The time in this plan.
     pub busiest: f64,
-    /// At least, in any plan.
+    /// A lower bound for every plan.
     pub bound: f64,
 }
 
 impl ReshardCertificate {
-    /// How many times the bound the busiest sender sends; 1 is the best there is.
+    /// The load of the busiest sender as a multiple of the lower bound; 1 is optimal.
     #[allow(clippy::cast_precision_loss, reason = "a factor to be read")]
     pub fn sender_factor(&self) -> f64 {
         if self.sender_bound == 0 {
@@ -54,13 +58,14 @@ impl ReshardCertificate {
         }
     }
 
-    /// How many times the bound the busiest link is busy.
+    /// The busy time of the busiest link as a multiple of the lower bound.
     pub fn link_factor(&self) -> Option<f64> {
         self.links.map(|l| if l.bound == 0.0 { 1.0 } else { l.busiest / l.bound })
     }
 }
 
-/// One side, listed: the element at every address of every rank, from 1; 0 where there is none.
+/// The listing of one side: the element at every address of every rank, counted from 1; 0 if there
+/// is none.
 struct ShardListing {
     len: usize,
     elements: Vec<u32>,
@@ -95,7 +100,8 @@ fn rank_of_point(point: &PhysicalCoordinate, mesh: &DeviceMesh) -> i64 {
 /// Checks a plan, element by element.
 ///
 /// # Errors
-/// [`ReshardError::Wrong`] with the first thing that is not as a plan promises; [`ReshardError::TooLarge`] for more than 2^27 places.
+/// [`ReshardError::Wrong`] with the first violation of the plan's law; [`ReshardError::TooLarge`]
+/// for more than 2^27 addresses.
 pub fn certify_plan(plan: &Reshard, topology: Option<&Topology>) -> Result<ReshardCertificate> {
     let (src, dst) = (plan.source(), plan.destination());
     let ranks = usize::try_from(plan.rank_count()).unwrap_or(usize::MAX);
@@ -103,18 +109,20 @@ pub fn certify_plan(plan: &Reshard, topology: Option<&Topology>) -> Result<Resha
     let places = |l: &Layout| size.saturating_mul(l.tile().replica_count());
     if places(src.layout()).max(places(dst.layout())) > MAX_ELEMENTS || ranks > MAX_PLACES {
         let limit = MAX_PLACES as u64;
-        return Err(ReshardError::TooLarge { what: "places to look at", limit });
+        return Err(ReshardError::TooLarge { what: "elements to check", limit });
     }
     let mut have = ShardListing::new(src.mesh().rank_count(), src.shard_len())?;
     let mut want = ShardListing::new(dst.mesh().rank_count(), dst.shard_len())?;
     let mut bound = vec![0i64; ranks];
-    // By first holder: what others need, and how many hold it.
+    // By first holder: the number of elements that others need, and the number of holders.
     let mut demand: HashMap<i64, (i64, i64)> = HashMap::new();
-    // What must enter a group of ranks, and what must leave one of the groups that hold it, by level.
+    // By level: the elements that must enter a group of ranks, and those that must leave one of the
+    // groups that hold them.
     let mut into: HashMap<(usize, i64), i64> = HashMap::new();
     let mut out_of: HashMap<(usize, Vec<i64>), i64> = HashMap::new();
     let (src_memory, dst_memory) = (src.layout().memory_axis(), dst.layout().memory_axis());
     for element in 0..size {
+        // Counted from 1, because 0 stands for an address without an element.
         let name = u32::try_from(element + 1).unwrap_or(u32::MAX);
         let mut holders = Vec::new();
         for point in src.points_of_element(element)? {
@@ -136,10 +144,13 @@ pub fn certify_plan(plan: &Reshard, topology: Option<&Topology>) -> Result<Resha
         }
         needers.sort_unstable();
         needers.dedup();
+        // A rank that holds the element copies it, so nothing has to be sent for it.
         needers.retain(|r| holders.binary_search(r).is_err());
         for rank in &needers {
             bound[usize::try_from(*rank).unwrap_or(0)] += 1;
         }
+        // Elements with the same holders have the same lowest holder, since ranks hold whole parts:
+        // the lowest names the part.
         let own = demand.entry(holders[0]).or_insert((0, holders.len() as i64));
         own.0 += needers.len() as i64;
         for (k, level) in topology.iter().flat_map(|t| t.levels()).enumerate() {
@@ -169,10 +180,12 @@ pub fn certify_plan(plan: &Reshard, topology: Option<&Topology>) -> Result<Resha
         let arriving = plan.parts_received_by(rank)?;
         for part in kept.iter().chain(&arriving) {
             if part.to != rank {
-                return wrong(format!("rank {rank} is told what rank {} receives", part.to));
+                return wrong(format!("rank {rank} gets a part that rank {} receives", part.to));
             }
             for (a, b) in part.copy_nests().iter().flat_map(list_address_pairs) {
                 let (found, wanted) = (have.element_at(part.from, a), want.element_at(rank, b));
+                // Compared as elements and not as addresses: this proves that the right element
+                // arrives, not merely some element.
                 if found.is_none_or(|e| e == 0) || found != wanted {
                     return wrong(format!(
                         "address {a} of rank {} holds element {found:?}, address {b} of rank {rank} wants {wanted:?}",
@@ -207,7 +220,7 @@ pub fn certify_plan(plan: &Reshard, topology: Option<&Topology>) -> Result<Resha
         }
         for part in plan.parts_sent_by(rank)? {
             if part.from != rank {
-                return wrong(format!("rank {rank} is told what rank {} sends", part.from));
+                return wrong(format!("rank {rank} gets a part that rank {} sends", part.from));
             }
             sent[at] += part.element_count();
             departures.push((part.from, part.to, part.order, part.element_count()));
@@ -233,11 +246,14 @@ pub fn certify_plan(plan: &Reshard, topology: Option<&Topology>) -> Result<Resha
     }
     arrivals.sort_unstable();
     departures.sort_unstable();
+    // Both lists are computed separately in the plan, by receivers and by senders, and must be the
+    // same messages.
     if arrivals != departures {
         let differ = arrivals.iter().zip(&departures).find(|(a, b)| a != b);
         return wrong(format!("senders and receivers do not agree: {differ:?}"));
     }
     arrivals.dedup_by_key(|a| (a.0, a.1));
+    // Somebody among the holders sends at least the average, rounded up to an element.
     let least = |(need, holders): &(i64, i64)| need / holders + i64::from(need % holders > 0);
     let sender_bound = demand.values().map(least).max().unwrap_or(0);
     #[allow(clippy::cast_precision_loss, reason = "times to be compared")]
@@ -260,7 +276,7 @@ pub fn certify_plan(plan: &Reshard, topology: Option<&Topology>) -> Result<Resha
     })
 }
 
-/// Every pair of addresses of a nest.
+/// Lists every pair of addresses of a nest.
 fn list_address_pairs(nest: &CopyNest) -> Vec<(i64, i64)> {
     let mut all = nest.starts.clone();
     for l in &nest.loops {

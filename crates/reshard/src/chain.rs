@@ -1,7 +1,9 @@
-//! The chain of collectives that goes from one sharding to another one mesh axis at a time, for comparison.
+//! The chain of collectives that changes one sharding into another one mesh axis at a time, for
+//! comparison.
 //!
-//! This is how DTensor redistributes: placements are compared axis by axis, from the fastest axis to the slowest; a dimension whose slower
-//! axes change is gathered first; what is left goes from the slowest axis to the fastest.
+//! This is how DTensor redistributes: placements are compared axis by axis, from the fastest axis
+//! to the slowest, and a dimension whose slower axes change is gathered first; the remaining
+//! changes are made from the slowest axis to the fastest.
 
 use crate::error::{ReshardError, Result};
 use crate::mesh::DeviceMesh;
@@ -12,11 +14,11 @@ use zellige_layout::int::div_ceil;
 /// One step of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChainStep {
-    /// Shards of a mesh axis become whole on all of it.
+    /// The shards along a mesh axis are gathered on every rank of the axis.
     AllGather,
-    /// Shards of one dimension become shards of another.
+    /// The shards of one dimension become shards of another one.
     AllToAll,
-    /// Everybody keeps a part of what it has: nothing is sent.
+    /// Every rank keeps a part of what it has; nothing is sent.
     Slice,
 }
 
@@ -25,9 +27,9 @@ pub enum ChainStep {
 pub struct CollectiveChain {
     /// Each step with the number of its mesh axis.
     pub steps: Vec<(ChainStep, usize)>,
-    /// Elements that a rank receives, all steps together.
+    /// The number of elements that a rank receives in all steps.
     pub received: i64,
-    /// The most elements that a rank holds after a step.
+    /// The largest number of elements that a rank holds after a step.
     pub peak: i64,
 }
 
@@ -44,7 +46,8 @@ impl fmt::Display for ChainStep {
 /// The chain between two shardings of a shape.
 ///
 /// # Errors
-/// Different meshes, and shardings that no list of placements says: DTensor has no way between those.
+/// Different meshes, and shardings that no list of placements describes: DTensor cannot
+/// redistribute those.
 pub fn plan_collective_chain(
     src: &ShardedLayout,
     dst: &ShardedLayout,
@@ -63,8 +66,10 @@ pub fn plan_collective_chain(
         list.iter().zip(&sizes).filter(|(p, _)| p.is_some()).map(|(_, n)| n).product()
     };
     let mut transforms = Vec::new();
-    // Only what is divided already can be divided in the wrong order.
+    // Only a tensor that is already divided can be divided in the wrong order.
     let inner = if parts(&now) > 1 { now.len() } else { 0 };
+    // The first pass of DTensor's algorithm, from the fastest axis: it gathers what would otherwise
+    // end in the wrong order of axes within a dimension.
     for axis in (0..inner).rev() {
         let mut target = then[axis];
         if let Some(dim) = target {
@@ -93,11 +98,13 @@ pub fn plan_collective_chain(
         let n = sizes[axis];
         let collective = match (from, to) {
             (Some(_), None) => {
+                // An all-gather brings the shards of the n - 1 others.
                 chain.received += held * (n - 1);
                 held *= n;
                 ChainStep::AllGather
             }
             (Some(_), Some(_)) => {
+                // An all-to-all keeps one of n pieces and exchanges the rest.
                 chain.received += held - held / n;
                 ChainStep::AllToAll
             }
@@ -112,7 +119,7 @@ pub fn plan_collective_chain(
     Ok(chain)
 }
 
-/// Per mesh axis the dimension that it divides; `None` where it holds copies.
+/// The dimension that each mesh axis divides; `None` for an axis of replicas.
 fn find_placements(sharded: &ShardedLayout, shape: &[i64]) -> Result<Vec<Option<usize>>> {
     let refuse = |mesh: &DeviceMesh, reason: String| ReshardError::NotSharded {
         mesh: mesh.to_string(),
@@ -127,13 +134,14 @@ fn find_placements(sharded: &ShardedLayout, shape: &[i64]) -> Result<Vec<Option<
             .filter(|k| tile.shard()[*k].axis == *axis && tile.shard()[*k].extent > 1)
             .collect();
         let placement = match own.as_slice() {
+            // An axis of one device divides nothing, whatever the layout says.
             [] if *size == 1
                 || tile.replica().iter().any(|r| r.axis == *axis && r.extent == *size) =>
             {
                 None
             }
             [one] if tile.shard()[*one].extent == *size => dims.as_ref().map(|d| d[*one]),
-            _ => return Err(refuse(mesh, format!("no placement says how `{axis}` is used"))),
+            _ => return Err(refuse(mesh, format!("no placement describes how `{axis}` is used"))),
         };
         if placement.is_none() && !own.is_empty() {
             return Err(refuse(mesh, format!("`{axis}` divides more than one dimension")));

@@ -1,4 +1,4 @@
-//! Why there is no plan, or none within the bounds.
+//! Errors of plans, and of inputs beyond their bounds.
 
 /// The result of every fallible operation of this crate.
 pub type Result<T, E = ReshardError> = std::result::Result<T, E>;
@@ -10,15 +10,15 @@ pub enum ReshardError {
     /// The algebra refuses.
     #[error(transparent)]
     Layout(#[from] zellige_layout::LayoutError),
-    /// A mesh that is none.
+    /// An invalid mesh.
     #[error("{0}")]
     Mesh(String),
-    /// A layout that is no sharding over a mesh.
+    /// A layout that is not a sharding over a mesh.
     #[error("not a sharding over {mesh}: {reason}")]
     NotSharded {
         /// The mesh.
         mesh: String,
-        /// What is wrong, with the axis or iter.
+        /// The reason, with the axis or iter.
         reason: String,
     },
     /// A rank that the mesh does not have.
@@ -26,18 +26,18 @@ pub enum ReshardError {
     NoSuchRank {
         /// The rank.
         rank: i64,
-        /// Ranks of both sides together.
+        /// The number of ranks of both sides together.
         ranks: i64,
     },
-    /// More than can be listed.
+    /// More items than can be listed.
     #[error("{what}: more than {limit}")]
     TooLarge {
-        /// What there is too much of.
+        /// The items.
         what: &'static str,
-        /// The most.
+        /// The limit.
         limit: u64,
     },
-    /// Staging buffers that cannot be so small.
+    /// Staging buffers that are too small.
     #[error(
         "rank {rank} exchanges with {messages} others at once: {bytes} bytes for staging are too few, \
          at least {least} are needed"
@@ -45,14 +45,14 @@ pub enum ReshardError {
     Memory {
         /// The rank with the most messages.
         rank: i64,
-        /// Its messages.
+        /// The number of its messages.
         messages: u64,
-        /// What was allowed.
+        /// The allowed bytes.
         bytes: u64,
-        /// What would be enough.
+        /// The bytes that would be enough.
         least: u64,
     },
-    /// A text that is no topology.
+    /// An invalid text of a topology.
     #[error("topology, line {line}: {key}: {reason}")]
     Topology {
         /// Counted from 1.
@@ -62,10 +62,10 @@ pub enum ReshardError {
         /// What is wrong and what would be accepted.
         reason: String,
     },
-    /// A plan that does not do what it says.
+    /// A plan that violates its law.
     #[error("certificate: {0}")]
     Wrong(String),
-    /// Nests that are no plan of the engine.
+    /// Nests that are not a plan of the engine.
     #[error("a local copy: {0}")]
     Plan(String),
 }

@@ -1,36 +1,45 @@
-//! Moving tensors between shardings.
+//! Plans that move tensors between shardings.
 //!
-//! A sharding is a layout whose device axes say which rank holds an element and whose memory axis says where in the shard. Two of
-//! them over one shape, on any meshes, are a [`Reshard`]: who sends what to whom, as loop nests between addresses in the shards.
+//! A sharding is a layout whose device axes give the rank that holds an element and whose memory
+//! axis gives its address in the shard. Two shardings of one shape, on any meshes, define a
+//! [`Reshard`]: the messages between ranks, as loop nests between addresses in the shards.
 //!
 //! ```
 //! use zellige_layout::{Axis, Iter, Layout, TileLayout};
-//! use zellige_reshard::{Mesh, Reshard, Sharded};
+//! use zellige_reshard::{DeviceMesh, Reshard, ShardedLayout};
 //! // A matrix of 4 x 6: over two ranks by rows, then over three by columns.
-//! let rows = TileLayout::of(vec![Iter::new(2, 1, Axis::PID), Iter::mem(2, 6), Iter::mem(6, 1)])?;
-//! let columns = TileLayout::of(vec![Iter::mem(4, 2), Iter::new(3, 1, Axis::PID), Iter::mem(2, 1)])?;
-//! let mesh = |n| Mesh::new(vec![(Axis::PID, n)]);
-//! let from = Sharded::new(Layout::from(rows), mesh(2)?)?;
-//! let to = Sharded::new(Layout::from(columns), mesh(3)?)?;
+//! let memory = Iter::in_memory;
+//! let rows = vec![Iter::new(2, 1, Axis::PID), memory(2, 6), memory(6, 1)];
+//! let columns = vec![memory(4, 2), Iter::new(3, 1, Axis::PID), memory(2, 1)];
+//! let mesh = |n| DeviceMesh::new(vec![(Axis::PID, n)]);
+//! let sharded = |iters, n| -> Result<ShardedLayout, Box<dyn std::error::Error>> {
+//!     Ok(ShardedLayout::new(Layout::from(TileLayout::from_shard(iters)?), mesh(n)?)?)
+//! };
+//! let (from, to) = (sharded(rows, 2)?, sharded(columns, 3)?);
 //! let plan = Reshard::between(&from, &to, &[4, 6])?;
 //! // Rank 2 had nothing and gets a third; rank 0 has half of what it needs.
-//! assert_eq!((plan.received(2), plan.received(0)), (8, 4));
-//! assert_eq!(plan.received_by(2)?.len(), 2);
+//! assert_eq!((plan.elements_received(2), plan.elements_received(0)), (8, 4));
+//! assert_eq!(plan.parts_received_by(2)?.len(), 2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - **A plan is a formula.** Both layouts are refined to common digits by `zellige_movement::Plan::between`, the one planner, over
-//!   addresses that hold the rank too. What remains is a list of loop nests whose steps move ranks and addresses on both sides; the
-//!   digits of a rank fix the loops that move it, and what is left are its peers and their blocks. Only a dimension that DTensor divides
-//!   unevenly, and then again, has no layout; blocks are then listed pair by pair.
-//! - **Nothing travels twice.** A rank receives what it needs and does not have, each element once. Who sends is chosen among
-//!   replicas: those who hold a block share the requests for it evenly, to one element ([`Reshard::between`]), or as a
-//!   [`Topology`] of links asks for ([`Reshard::balance_links`]).
-//! - **One process** ([`RankProcess`]) finds its copies and the messages of its rounds in a plan; Python's `zellige.distributed` runs them.
-//! - **A certificate** ([`certify_plan`]) checks that by enumerating elements, with none of the planner's code.
+//! - **A plan is a formula.** Both layouts are refined to common digits by
+//!   `zellige_movement::MovePlan::between`, the one planner, over addresses that contain the rank
+//!   too. The result is a list of loop nests whose steps move ranks and addresses on both sides;
+//!   the digits of a rank fix the loops that move it, and the remaining loops enumerate its peers
+//!   and their blocks. Only a dimension that DTensor divides unevenly, and then divides again, has
+//!   no layout; blocks are then listed pair by pair.
+//! - **No element travels twice.** A rank receives what it needs and does not have, each element
+//!   once. The sender is chosen among replicas: the holders of a block share the requests for it
+//!   evenly, to one element ([`Reshard::between`]), or so that the links of a [`Topology`] are
+//!   balanced ([`Reshard::balance_links`]).
+//! - **One process** ([`RankProcess`]) derives its copies and the messages of its rounds from a
+//!   plan; Python's `zellige.distributed` runs them.
+//! - **A certificate** ([`certify_plan`]) checks a plan by enumerating elements, with none of the
+//!   planner's code.
 //!
 //! # What it may not do
-//! Open a socket: who moves the bytes runs the plan. There is no `unsafe` here.
+//! Open a socket: the caller that moves the bytes runs the plan. There is no `unsafe` here.
 
 #![forbid(unsafe_code)]
 

@@ -1,29 +1,31 @@
-//! Who of the holders of a part sends it to whom.
+//! Divides the requests for a part among its holders.
 //!
-//! All requests for the elements of one part form a line, in the order of nests, starts and ranks of the receivers. Requests of ranks
-//! that hold the part themselves are taken out; the rest is cut into as many equal lengths as there are copies, and each holder sends
-//! its length. The busiest of them then sends no more than the average rounded up, which no choice can beat. A request that lies on
-//! a cut is served by two holders. The places of requests on the line are computed, not listed.
+//! All requests for the elements of one part form a line, in the order of nests, starts and ranks
+//! of the receivers. Requests of ranks that hold the part themselves are removed; the rest is cut
+//! into as many equal shares as there are copies, and each holder sends its share. The busiest
+//! holder then sends no more than the average rounded up, which is optimal. A request that crosses
+//! a cut is served by two holders. The positions of requests on the line are computed and not
+//! listed.
 
 use crate::pieces::{RankNest, ReachedStart, ReshardSide};
 use crate::sharded::ShardedLayout;
 
 /// The requests for the part of one first copy.
 pub(crate) struct RequestLine {
-    /// Blocks that one start of a nest gives, each for every copy of its receiver.
+    /// The blocks of one start of a nest, each repeated for every copy of its receiver.
     entries: Vec<LineEntry>,
-    /// Requests of holders, as rising ranges of the line.
+    /// The requests of holders, as increasing ranges of the line.
     own: Vec<(i64, i64)>,
-    /// Elements to send.
+    /// The number of elements to send.
     pub(crate) length: i64,
     copies: i64,
 }
 
 pub(crate) struct LineEntry {
     pub(crate) found: ReachedStart,
-    /// Where its requests begin on the line.
+    /// The beginning of its requests on the line.
     begin: i64,
-    /// How many there are.
+    /// The number of its requests.
     requests: i64,
     block: i64,
 }
@@ -34,9 +36,9 @@ pub(crate) struct BlockRequest {
     pub(crate) nest: usize,
     pub(crate) start: usize,
     pub(crate) steps: Vec<i64>,
-    /// Which copy of the receiver.
+    /// The copy of the receiver.
     pub(crate) copy: i64,
-    /// Its place among those of its start.
+    /// Its number among the requests of its start.
     pub(crate) index: i64,
 }
 
@@ -47,13 +49,15 @@ enum RequestDigit {
     Copy,
 }
 
-/// The digits of requests, the largest step of the receiver first, so that neighbours on the line are neighbours as ranks.
+/// The digits of requests, sorted by decreasing step of the receiver, so that neighbours on the
+/// line are neighbouring ranks.
 fn request_digits(nest: &RankNest, dst: &ShardedLayout) -> Vec<(RequestDigit, i64)> {
     let mut all: Vec<(i64, RequestDigit, i64)> = nest
         .free_loops(ReshardSide::Src)
         .map(|k| (nest.outer[k].step.dst_rank.abs(), RequestDigit::Loop(k), nest.outer[k].range))
         .collect();
     all.extend(dst.copy_digits().iter().map(|d| (d.stride.abs(), RequestDigit::Copy, d.extent)));
+    // Neighbouring ranks then ask the same holder, and neighbours are often in one node.
     all.sort_by_key(|d| std::cmp::Reverse(d.0));
     all.into_iter().map(|(_, digit, extent)| (digit, extent)).collect()
 }
@@ -66,7 +70,7 @@ pub(crate) fn request_number(
     copy: i64,
 ) -> i64 {
     let digits = request_digits(nest, dst);
-    // Digits of copies come in the order in which a copy is numbered, the last one fastest.
+    // The digits of copies are in the order in which copies are numbered, the last one fastest.
     let mut values = vec![0; digits.len()];
     let mut rest = copy;
     for (value, (digit, extent)) in values.iter_mut().zip(&digits).rev() {
@@ -83,7 +87,7 @@ pub(crate) fn request_number(
 }
 
 impl RequestLine {
-    /// The line of a first copy.
+    /// Builds the line of the part of a first copy.
     pub(crate) fn new(
         nests: &[RankNest],
         src: &ShardedLayout,
@@ -117,12 +121,14 @@ impl RequestLine {
             }
         }
         own.sort_unstable();
+        // Requests of the holders themselves are no traffic, so they must not count in the shares.
         line.length -= own.iter().map(|(a, b)| b - a).sum::<i64>();
         line.own = own;
         line
     }
 
-    /// The holders of a request and what each sends of its block: copy, first element, one past the last.
+    /// The holders that serve a request, with their shares of the block: copy, first element, one
+    /// past the last.
     pub(crate) fn senders_of_request(
         &self,
         nest: usize,
@@ -149,7 +155,7 @@ impl RequestLine {
         out
     }
 
-    /// The requests that a copy serves, each with what it sends of the block.
+    /// The requests that a copy serves, each with its share of the block.
     pub(crate) fn requests_served_by(
         &self,
         nests: &[RankNest],
@@ -159,7 +165,7 @@ impl RequestLine {
         let (low, high) = (self.share_start(copy), self.share_start(copy + 1));
         let mut out = Vec::new();
         let mut own = self.own.iter().peekable();
-        // How much of the line before was taken out.
+        // The length of the removed requests so far.
         let mut taken = 0;
         for entry in &self.entries {
             let nest = &nests[entry.found.nest];
@@ -179,7 +185,8 @@ impl RequestLine {
                     return out;
                 }
                 if begin + entry.block <= low {
-                    // Straight to the first request that reaches into the length, or the next one that was taken out.
+                    // Skips directly to the first request that reaches into the share, or to the
+                    // next removed one.
                     let skip = ((low - begin) / entry.block.max(1)).max(1);
                     let next = own.peek().map_or(i64::MAX, |(a, _)| *a);
                     let until = ((next - at).max(0) / entry.block.max(1)).max(1);
@@ -196,21 +203,24 @@ impl RequestLine {
         out
     }
 
-    /// What a copy sends, in elements.
+    /// The number of elements that a copy sends.
     pub(crate) fn elements_sent_by(&self, copy: i64) -> i64 {
         self.share_start(copy + 1) - self.share_start(copy)
     }
 
-    /// Where the length of a copy begins.
+    /// The beginning of the share of a copy.
     fn share_start(&self, copy: i64) -> i64 {
+        // The product of two 64-bit numbers needs 128 bits; floor division spreads the remainder
+        // evenly.
         let at = i128::from(self.length) * i128::from(copy) / i128::from(self.copies);
         i64::try_from(at).unwrap_or(i64::MAX)
     }
 
-    /// The last copy whose length begins at or before a place.
+    /// The last copy whose share begins at or before a position.
     fn copy_at_position(&self, place: i64) -> i64 {
         let guess = i128::from(place) * i128::from(self.copies) / i128::from(self.length.max(1));
         let mut copy = i64::try_from(guess).unwrap_or(0).clamp(0, self.copies - 1);
+        // The guess is off by at most one from rounding; both loops correct it.
         while copy > 0 && self.share_start(copy) > place {
             copy -= 1;
         }
@@ -226,7 +236,7 @@ impl RequestLine {
     }
 }
 
-/// The steps of the loops that a sender leaves free and that reach a receiver `ranks` further.
+/// The steps of the free loops of a sender that reach the receiver at a distance of `ranks`.
 fn steps_to_receiver(nest: &RankNest, found: &ReachedStart, ranks: i64) -> Option<Vec<i64>> {
     let mut free: Vec<usize> = nest.free_loops(ReshardSide::Src).collect();
     free.sort_by_key(|k| std::cmp::Reverse(nest.outer[*k].step.dst_rank.abs()));
@@ -245,7 +255,7 @@ fn steps_to_receiver(nest: &RankNest, found: &ReachedStart, ranks: i64) -> Optio
     (rest == 0).then_some(steps)
 }
 
-/// The request of that number.
+/// Decodes the request with this number.
 fn decode_request(
     nest: &RankNest,
     dst: &ShardedLayout,

@@ -1,4 +1,4 @@
-//! How busy the links of a topology are.
+//! The loads of the links of a topology.
 
 use crate::error::Result;
 use crate::reshard::Reshard;
@@ -12,11 +12,11 @@ pub struct GroupLink {
     pub level: usize,
     /// Which group of it.
     pub group: i64,
-    /// Whether it leads out of the group.
+    /// Whether it is the outgoing link.
     pub out: bool,
 }
 
-/// Elements on every link.
+/// The number of elements on every link.
 #[derive(Debug, Clone)]
 pub struct LinkLoads<'t> {
     topology: &'t Topology,
@@ -24,12 +24,12 @@ pub struct LinkLoads<'t> {
 }
 
 impl<'t> LinkLoads<'t> {
-    /// No elements on any link.
+    /// Links without load.
     pub fn new(topology: &'t Topology) -> LinkLoads<'t> {
         LinkLoads { topology, loads: HashMap::new() }
     }
 
-    /// What a plan puts on the links.
+    /// The loads of a plan.
     pub fn from_plan(plan: &Reshard, topology: &'t Topology) -> Result<LinkLoads<'t>> {
         let mut loads = LinkLoads::new(topology);
         for rank in 0..plan.rank_count() {
@@ -48,33 +48,36 @@ impl<'t> LinkLoads<'t> {
                 GroupLink { level, group: a, out: true },
                 GroupLink { level, group: b, out: false },
             ];
+            // Traffic inside of a group does not use the group's link.
             links.into_iter().filter(move |_| a != b)
         })
     }
 
-    /// Puts elements on the links between two ranks; a negative number takes them off.
+    /// Adds elements to the links between two ranks; a negative number removes them.
     pub fn add_elements(&mut self, from: i64, to: i64, elements: i64) {
         for link in self.links_between(from, to) {
             *self.loads.entry(link).or_insert(0) += elements;
         }
     }
 
-    /// Seconds per byte of an element that a link is busy, with some more elements on it.
+    /// The busy time of a link with `more` additional elements, in seconds per byte of an element.
     pub fn busy_seconds(&self, link: GroupLink, more: i64) -> f64 {
         #[allow(clippy::cast_precision_loss, reason = "a time to be compared")]
         let elements = (self.loads.get(&link).copied().unwrap_or(0) + more) as f64;
         elements / self.topology.levels()[link.level].bandwidth
     }
 
-    /// The link that is busy longest, and how long, in seconds per byte of an element.
+    /// The link with the longest busy time, and that time in seconds per byte of an element.
     pub fn busiest_link(&self) -> Option<(GroupLink, f64)> {
         let mut all: Vec<(GroupLink, f64)> =
             self.loads.keys().map(|l| (*l, self.busy_seconds(*l, 0))).collect();
+        // Ties go to the smaller link: the table is hashed, and a report must not depend on its
+        // order.
         all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         all.first().copied()
     }
 
-    /// Elements on a link.
+    /// The number of elements on a link.
     pub fn elements_on(&self, link: GroupLink) -> i64 {
         self.loads.get(&link).copied().unwrap_or(0)
     }

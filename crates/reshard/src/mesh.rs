@@ -1,4 +1,4 @@
-//! Meshes of devices, and how their members are numbered.
+//! Meshes of devices, and the numbering of their ranks.
 
 use crate::error::{ReshardError, Result};
 use std::fmt;
@@ -13,7 +13,7 @@ pub struct DeviceMesh {
 }
 
 impl DeviceMesh {
-    /// Checks that axes are device axes, each there once, and that ranks can be counted.
+    /// Checks that the axes are distinct device axes, and that the number of ranks fits in 64 bits.
     pub fn new(axes: Vec<(Axis, i64)>) -> Result<DeviceMesh> {
         for (k, (axis, size)) in axes.iter().enumerate() {
             if axis.kind() != AxisKind::Device {
@@ -31,6 +31,7 @@ impl DeviceMesh {
                 return Err(ReshardError::Mesh(format!("the mesh has two axes `{axis}`")));
             }
         }
+        // Ranks are 64-bit numbers everywhere below, so their count is checked once, here.
         let ranks = checked_product(axes.iter().map(|a| a.1), "the number of devices")?;
         Ok(DeviceMesh { axes, ranks })
     }
@@ -38,7 +39,7 @@ impl DeviceMesh {
     /// Reads `pp=2, tp=4`; a text without an axis is the mesh of one rank.
     ///
     /// # Errors
-    /// What is not a name and a size.
+    /// Parts of the text that are not a name and a size.
     pub fn parse(text: &str) -> Result<DeviceMesh> {
         let mut axes = Vec::new();
         for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
@@ -54,9 +55,12 @@ impl DeviceMesh {
         DeviceMesh::new(axes)
     }
 
-    /// The device axes that a layout mentions, in the order of their names, each as long as the layout reaches.
+    /// The device axes that a layout mentions, in the order of their names, each as large as the
+    /// layout needs.
     pub fn from_layout(layout: &Layout) -> Result<DeviceMesh> {
         let device = |a: &&Axis| a.kind() == AxisKind::Device;
+        // A layout does not know the sizes of its axes; the largest coordinate gives the smallest
+        // mesh that holds it.
         let size = |a: &Axis| (*a, layout.tile().axis_bounds(*a).max.saturating_add(1).max(1));
         DeviceMesh::new(layout.tile().axes().iter().filter(device).map(size).collect())
     }
@@ -71,7 +75,7 @@ impl DeviceMesh {
         self.ranks
     }
 
-    /// What one step along an axis adds to the rank, if the mesh has it.
+    /// The number of ranks that one step along an axis adds, if the mesh has the axis.
     pub fn axis_stride(&self, axis: Axis) -> Option<i64> {
         let at = self.axes.iter().position(|(a, _)| *a == axis)?;
         Some(self.axes[at + 1..].iter().map(|(_, n)| n).product())

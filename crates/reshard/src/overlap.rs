@@ -1,7 +1,8 @@
-//! The blocks between shards that follow no layout, pair by pair: what the boxes of two shards have in common.
+//! The blocks between shards without a layout, pair by pair: the intersections of their boxes.
 //!
-//! This is for a dimension that is divided unevenly, and then again. A shard is then a box of the tensor; on the other side it may
-//! also be an interval of the elements in a row, which is a few boxes.
+//! This is for a dimension that is divided unevenly and then divided again. A shard is then a box
+//! of the tensor; on the other side a shard may also be an interval of the elements in row-major
+//! order, which is a few boxes.
 
 use crate::boxes::ShardBox;
 use crate::error::{ReshardError, Result};
@@ -16,25 +17,26 @@ struct ShardPiece {
     rank: i64,
     begin: Vec<i64>,
     len: Vec<i64>,
-    /// Where its first element lies, and the steps along every dimension.
+    /// The address of its first element, and the steps along every dimension.
     address: i64,
     steps: Vec<i64>,
 }
 
-/// The nests between two shardings, copies left out.
+/// Lists the nests between two shardings, for the first copy of each part.
 ///
 /// # Errors
-/// Shards that are no boxes, and more pairs of them than can be listed.
+/// Shards that are not boxes, and more pairs than can be listed.
 pub(crate) fn overlap_rank_nests(
     src: &ShardedLayout,
     dst: &ShardedLayout,
     shape: &[i64],
 ) -> Result<Vec<RankNest>> {
     let (from, to) = (list_shard_pieces(src, shape)?, list_shard_pieces(dst, shape)?);
+    // Every pair is intersected, so the bound is on the product, before the work begins.
     if from.len().saturating_mul(to.len()) > MAX_STARTS {
         return Err(ReshardError::TooLarge { what: "pairs of shards", limit: MAX_STARTS as u64 });
     }
-    // Blocks of one form are one nest, in the order in which they are found.
+    // Blocks of one form are collected in one nest, in the order in which they are found.
     let mut known: HashMap<Vec<CopyLoop>, usize> = HashMap::new();
     let mut nests: Vec<(Vec<CopyLoop>, Vec<RankStep>)> = Vec::new();
     for a in &from {
@@ -53,7 +55,7 @@ pub(crate) fn overlap_rank_nests(
         .collect())
 }
 
-/// What two boxes have in common.
+/// The intersection of two boxes.
 fn intersect_pieces(a: &ShardPiece, b: &ShardPiece) -> Option<(Vec<CopyLoop>, RankStep)> {
     let mut loops = Vec::with_capacity(a.len.len());
     let mut start = RankStep { src_rank: a.rank, src: a.address, dst_rank: b.rank, dst: b.address };
@@ -72,7 +74,7 @@ fn intersect_pieces(a: &ShardPiece, b: &ShardPiece) -> Option<(Vec<CopyLoop>, Ra
     Some((loops, start))
 }
 
-/// The boxes of all shards that are first copies.
+/// Lists the boxes of all shards that are first copies.
 fn list_shard_pieces(sharded: &ShardedLayout, shape: &[i64]) -> Result<Vec<ShardPiece>> {
     let refuse = || {
         ReshardError::NotSharded {
@@ -103,11 +105,13 @@ fn list_shard_pieces(sharded: &ShardedLayout, shape: &[i64]) -> Result<Vec<Shard
             out.push(ShardPiece { rank, begin, len, address: flat - low, steps });
         }
     }
+    // Ranks past the end of an uneven dimension hold empty boxes.
     out.retain(|piece| piece.len.iter().all(|n| *n > 0));
     Ok(out)
 }
 
-/// Elements `low..high` of a shape in a row, as boxes below the coordinates `fixed`.
+/// Splits elements `low..high` of a shape in row-major order into boxes, prefixed by the
+/// coordinates `fixed`.
 fn split_interval(
     shape: &[i64],
     low: i64,
@@ -126,6 +130,7 @@ fn split_interval(
         out.push((begin.collect(), len.chain(shape.iter().skip(1).copied()).collect()));
     };
     let (first, last) = (low / size, (high - 1) / size);
+    // The interval consists of whole steps of the first dimension: one box.
     if (low % size, high % size) == (0, 0) {
         return whole(first, last + 1, fixed, out);
     }

@@ -1,31 +1,33 @@
-//! What goes from one rank to another.
+//! The elements that one rank sends to another.
 
 use zellige_movement::{CopyLoop, CopyNest};
 
-/// Elements that go from one rank to another, or stay: a range of the elements of a block, counted with the last loop fastest.
+/// Elements that one rank sends to another, or keeps: a range of the elements of a block, counted
+/// with the last loop fastest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransferPart {
-    /// Who has them.
+    /// The rank that has them.
     pub from: i64,
-    /// Who needs them.
+    /// The rank that needs them.
     pub to: i64,
     pub(crate) loops: Vec<CopyLoop>,
     /// The address of the first element of the block in the shard of the sender, and of the receiver.
     pub(crate) begin: (i64, i64),
     pub(crate) range: (i64, i64),
-    /// Further places of each element in the shard of the receiver: (extent, stride).
+    /// Further positions of each element in the shard of the receiver: (extent, stride).
     pub(crate) places: Vec<(i64, i64)>,
-    /// Parts of one pair of ranks are packed in this order, by both of them: nest, start, steps, first element.
+    /// The order in which both ranks pack the parts of their pair: nest, start, steps, first
+    /// element.
     pub(crate) order: (usize, usize, i64, i64),
 }
 
 impl TransferPart {
-    /// How many.
+    /// The number of elements.
     pub fn element_count(&self) -> i64 {
         self.range.1 - self.range.0
     }
 
-    /// Nests that copy them from the shard of the sender to that of the receiver.
+    /// The nests that copy the elements from the shard of the sender to that of the receiver.
     pub fn copy_nests(&self) -> Vec<CopyNest> {
         let mut nests = self.clip_to_range(&self.loops, self.begin);
         for nest in &mut nests {
@@ -34,14 +36,14 @@ impl TransferPart {
         nests
     }
 
-    /// Nests that pack them into a buffer from address `at` on.
+    /// The nests that pack the elements into a buffer from address `at` on.
     pub fn pack_nests(&self, at: i64) -> Vec<CopyNest> {
         let loops: Vec<CopyLoop> =
             self.packed_loops().map(|(l, step)| CopyLoop { dst: step, ..l }).collect();
         self.clip_to_range(&loops, (self.begin.0, at - self.range.0))
     }
 
-    /// Nests that unpack them from a buffer where they begin at address `at`.
+    /// The nests that unpack the elements from a buffer where they begin at address `at`.
     pub fn unpack_nests(&self, at: i64) -> Vec<CopyNest> {
         let loops: Vec<CopyLoop> =
             self.packed_loops().map(|(l, step)| CopyLoop { src: step, ..l }).collect();
@@ -52,11 +54,12 @@ impl TransferPart {
         nests
     }
 
-    /// The `index`-th of `count` nearly equal parts of it.
+    /// Slice `index` of `count` nearly equal slices of the part.
     ///
-    /// **Law**: together they are this one.
+    /// **Law**: together the slices are this part.
     pub fn slice_of(&self, index: i64, count: i64) -> TransferPart {
         let at = |k: i64| {
+            // The product may not fit in 64 bits for a large tensor in many rounds.
             let (n, k, count) =
                 (i128::from(self.element_count()), i128::from(k), i128::from(count));
             self.range.0 + i64::try_from(n * k / count.max(1)).unwrap_or(0)
@@ -89,7 +92,7 @@ impl TransferPart {
     }
 }
 
-/// The nests of a range of the elements of loops.
+/// Clips loops to a range of their elements.
 fn clip_loops(
     loops: &[CopyLoop],
     (a, b): (i64, i64),
@@ -111,7 +114,7 @@ fn clip_loops(
     if first == last {
         return clip_loops(inner, at(first), (low - first * size, high - first * size), out);
     }
-    // A part of the first step, whole steps as one nest, a part of the last.
+    // A part of the first step, all whole steps as one nest, and a part of the last step.
     let (whole, end) = ((low + size - 1) / size, high / size);
     if whole > first {
         clip_loops(inner, at(first), (low - first * size, size), out);
@@ -122,5 +125,6 @@ fn clip_loops(
         steps.retain(|l| l.range != 1);
         out.push(CopyNest { loops: steps, starts: vec![at(whole)] });
     }
+    // The rest of the last step; `clip_loops` returns at once where nothing is left.
     clip_loops(inner, at(end), (0, high - end * size), out);
 }

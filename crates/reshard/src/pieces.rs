@@ -1,13 +1,15 @@
-//! The plan between all ranks as loop nests, and what one rank finds in them.
+//! The plan between all ranks as loop nests, and the blocks of one rank in them.
 
 use crate::error::{ReshardError, Result};
 use crate::sharded::ShardedLayout;
 use zellige_movement::{CopyLoop, CopyNest, MovePlan, PaddingFill};
 
-/// Starts that are listed where loops cannot tell ranks apart.
+/// The largest number of listed starts, which replace loops that do not determine a rank.
+// A start takes 32 bytes and its place in a second list, so four million of them are about 160 MB.
+// Regular shardings have a few starts; only irregular ones are listed.
 pub(crate) const MAX_STARTS: usize = 1 << 22;
 
-/// One step of a loop, or where a nest begins: ranks and addresses on both sides.
+/// One step of a loop, or the start of a nest: ranks and addresses on both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RankStep {
     pub(crate) src_rank: i64,
@@ -34,7 +36,7 @@ impl RankStep {
     }
 }
 
-/// Who is asked about.
+/// The source or the destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReshardSide {
     Src,
@@ -48,23 +50,24 @@ pub(crate) struct RankLoop {
     pub(crate) step: RankStep,
 }
 
-/// Blocks of one form: every start and every combination of the steps of `outer` is the block of a pair of ranks, whose elements
-/// are those of `inner`.
+/// Blocks of one form: every start with every combination of the steps of `outer` is the block of a
+/// pair of ranks, and `inner` enumerates its elements.
 ///
 /// **Invariant**: for each side the steps of `outer` that change its rank are digits of it, so that a start and a rank fix them.
 #[derive(Debug)]
 pub(crate) struct RankNest {
     pub(crate) outer: Vec<RankLoop>,
     pub(crate) inner: Vec<CopyLoop>,
-    /// By rising rank of the receiver.
+    /// By increasing rank of the receiver.
     pub(crate) starts: Vec<RankStep>,
     /// The starts by rank of the sender.
     by_src: Vec<usize>,
-    /// Elements of a block.
+    /// The number of elements of a block.
     pub(crate) block: i64,
 }
 
-/// A start of a nest, and the steps of those loops that a rank fixes; the others are 0.
+/// A start of a nest from which a rank is reached, with the steps of the loops that the rank fixes;
+/// the others are 0.
 #[derive(Debug, Clone)]
 pub(crate) struct ReachedStart {
     pub(crate) nest: usize,
@@ -72,12 +75,14 @@ pub(crate) struct ReachedStart {
     pub(crate) steps: Vec<i64>,
 }
 
-/// The nests of a pair of shardings, copies left out.
+/// Plans the nests of a pair of shardings, for the first copy of each part.
 pub(crate) fn plan_rank_nests(
     src: &ShardedLayout,
     dst: &ShardedLayout,
     shape: &[i64],
 ) -> Result<Vec<RankNest>> {
+    // The layout of a chunked tensor is that of a longer one, so its addresses would name elements
+    // that do not exist.
     if src.chunked_tensor().is_some() || dst.chunked_tensor().is_some() {
         src.check_shape(shape)?;
         dst.check_shape(shape)?;
@@ -87,7 +92,8 @@ pub(crate) fn plan_rank_nests(
         (src.with_ranks_in_addresses()?, dst.with_ranks_in_addresses()?);
     let plan = MovePlan::between(&from, &to, shape, PaddingFill::Leave)?;
     let split = |a: i64, b: i64| {
-        // Addresses inside of shards are less than half a unit, steps between them too.
+        // Addresses inside of shards and steps between them are less than half a unit. Rounded to
+        // the nearest multiple and not down, because a step inside of a shard may be negative.
         let rank = |x: i64, unit: i64| x.saturating_add(unit / 2).div_euclid(unit);
         let (src_rank, dst_rank) = (rank(a, src_unit), rank(b, dst_unit));
         RankStep { src_rank, src: a - src_rank * src_unit, dst_rank, dst: b - dst_rank * dst_unit }
@@ -100,6 +106,7 @@ impl RankNest {
         let (mut outer, mut inner) = (Vec::new(), Vec::new());
         for l in &nest.loops {
             let step = split(l.src, l.dst);
+            // A loop that moves no rank runs inside of one pair of shards: it belongs to the block.
             if step.src_rank == 0 && step.dst_rank == 0 {
                 inner.push(*l);
             } else {
@@ -108,6 +115,8 @@ impl RankNest {
         }
         let mut starts: Vec<RankStep> = nest.starts.iter().map(|(a, b)| split(*a, *b)).collect();
         for side in [ReshardSide::Src, ReshardSide::Dst] {
+            // Listing the steps of one loop removes it, and the rank fixes what is left. Everything
+            // else relies on this: a rank has to know its blocks without a search.
             while let Some(k) = find_entangled_loop(&outer, side) {
                 let RankLoop { range, step } = outer.remove(k);
                 let many = usize::try_from(range).ok().and_then(|n| n.checked_mul(starts.len()));
@@ -124,8 +133,10 @@ impl RankNest {
         Ok(RankNest { outer, ..RankNest::from_listed_starts(inner, starts) })
     }
 
-    /// Blocks without a rule: one for every start.
+    /// Blocks without outer loops: one for every start.
     pub(crate) fn from_listed_starts(inner: Vec<CopyLoop>, mut starts: Vec<RankStep>) -> RankNest {
+        // One order for all processes: each computes the plan for itself, and messages are packed
+        // in this order.
         starts.sort_by_key(|s| (s.dst_rank, s.src_rank, s.dst));
         let mut by_src: Vec<usize> = (0..starts.len()).collect();
         by_src.sort_by_key(|i| starts[*i].src_rank);
@@ -146,6 +157,8 @@ impl RankNest {
             let reach = (l.range - 1) * l.step.rank_on(side);
             (down, up) = (down + reach.min(0), up + reach.max(0));
         }
+        // A start can only reach the rank from this window, which a binary search finds in the
+        // sorted lists.
         let (low, high) = (rank - up, rank - down);
         let count = self.starts.len();
         let at = |k: usize| if side == ReshardSide::Src { self.by_src[k] } else { k };
@@ -160,12 +173,15 @@ impl RankNest {
             }
             k += 1;
         }
+        // By start on both sides, so that the receiver and the sender number the blocks alike.
         out[first..].sort_by_key(|f| f.start);
     }
 
-    /// The steps that go so many ranks from the lowest one.
+    /// The steps that reach a rank, given its distance from the lowest rank of the nest.
     fn steps_to_rank(&self, side: ReshardSide, mut rest: i64) -> Option<Vec<i64>> {
         let mut steps = vec![0; self.outer.len()];
+        // The steps are digits of the rank, so dividing by the largest first gives the only
+        // combination there is.
         for k in loops_by_step(&self.outer, side) {
             let RankLoop { range, step } = self.outer[k];
             let by = step.rank_on(side);
@@ -176,24 +192,24 @@ impl RankNest {
         (rest == 0).then_some(steps)
     }
 
-    /// The loops that a rank of this side does not fix: they lead to its peers.
+    /// The loops that a rank of this side does not fix; they enumerate its peers.
     pub(crate) fn free_loops(&self, side: ReshardSide) -> impl Iterator<Item = usize> + '_ {
         (0..self.outer.len()).filter(move |k| self.outer[*k].step.rank_on(side) == 0)
     }
 
-    /// Where the block of these steps begins.
+    /// The beginning of the block of these steps.
     pub(crate) fn block_begin(&self, start: usize, steps: &[i64]) -> RankStep {
         let begin = self.starts[start];
         self.outer.iter().zip(steps).fold(begin, |at, (l, n)| at.plus_steps(*n, l.step))
     }
 
-    /// How many blocks the loops that a side leaves free give.
+    /// The number of blocks that the free loops of a side enumerate.
     pub(crate) fn free_block_count(&self, side: ReshardSide) -> i64 {
         self.free_loops(side).map(|k| self.outer[k].range).product()
     }
 }
 
-/// The loops that change the rank of a side, those with the largest step first.
+/// The loops that change the rank of a side, sorted by decreasing step.
 fn loops_by_step(outer: &[RankLoop], side: ReshardSide) -> Vec<usize> {
     let mut order: Vec<usize> =
         (0..outer.len()).filter(|k| outer[*k].step.rank_on(side) != 0).collect();
@@ -201,13 +217,15 @@ fn loops_by_step(outer: &[RankLoop], side: ReshardSide) -> Vec<usize> {
     order
 }
 
-/// A loop whose step smaller ones reach too, so that a rank does not tell the steps; of the two the shorter.
+/// Finds a loop whose step can also be reached by loops of smaller steps, so that a rank does not
+/// determine the steps; returns the shorter of the two loops.
 fn find_entangled_loop(outer: &[RankLoop], side: ReshardSide) -> Option<usize> {
     let mut reach = 0;
     let mut below: Option<usize> = None;
     for k in loops_by_step(outer, side).into_iter().rev() {
         let by = outer[k].step.rank_on(side).abs();
         if by <= reach {
+            // The shorter of the two, because every step of the listed loop becomes a start.
             return below.filter(|b| outer[*b].range < outer[k].range).or(Some(k));
         }
         reach += (outer[k].range - 1) * by;
@@ -216,7 +234,7 @@ fn find_entangled_loop(outer: &[RankLoop], side: ReshardSide) -> Option<usize> {
     None
 }
 
-/// The first index for which a rising predicate fails.
+/// The first index for which a predicate fails that holds for a prefix.
 fn partition_index(count: usize, before: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, count);
     while low < high {
@@ -226,7 +244,8 @@ fn partition_index(count: usize, before: impl Fn(usize) -> bool) -> usize {
     low
 }
 
-/// Counts through all combinations of `loops`, the last one fastest; false after the last.
+/// Advances to the next combination of the steps of `loops`, the last one fastest; returns false
+/// after the last combination.
 pub(crate) fn advance_steps(
     steps: &mut [i64],
     loops: &[usize],

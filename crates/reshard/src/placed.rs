@@ -1,4 +1,4 @@
-//! How a text says the sharding of a tensor: `P('tp', None) at pp={i}/16`.
+//! Reads the sharding of a tensor from a text: `P('tp', None) at pp={i}/16`.
 
 use crate::mesh::DeviceMesh;
 use crate::sharded::{ShardedLayout, parse_padded_spec};
@@ -15,20 +15,21 @@ pub struct PlacementText {
     pub(crate) padded: bool,
 }
 
-/// Where on an axis.
+/// A coordinate on an axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AxisCoordinate {
-    /// This one.
+    /// This coordinate.
     Number(i64),
-    /// A number of the name, divided.
+    /// A number captured from the name, divided.
     Captured(String, i64),
 }
 
 impl ShardedLayout {
-    /// The sharding that a text describes on a mesh, in the words of a rule: `P('tp', None) at pp=0`, `flat`, `whole`.
+    /// Reads the sharding that a text describes on a mesh, in the notation of rules: `P('tp', None)
+    /// at pp=0`, `flat`, `whole`.
     ///
     /// # Errors
-    /// A text that is none, with what would be accepted.
+    /// An invalid text, with what would be accepted.
     pub fn read_sharding(
         text: &str,
         mesh: &DeviceMesh,
@@ -42,7 +43,7 @@ impl PlacementText {
     /// Reads a text: `whole`, `flat`, `flat tp`, a `PartitionSpec`, DTensor placements or another notation; then `at axis=number`, `padded`.
     ///
     /// # Errors
-    /// What is wrong with what follows the layout; the layout itself is read for a shape.
+    /// Errors in the part after the layout; the layout itself is read later, for a shape.
     pub fn parse(text: &str) -> Result<PlacementText, String> {
         let mut rest = text.trim();
         let padded = rest.ends_with(" padded");
@@ -76,15 +77,16 @@ impl PlacementText {
         Ok(PlacementText { text: rest.trim().to_string(), at, padded })
     }
 
-    /// Whether shards are pieces of the elements in a row.
+    /// Whether shards are intervals of the elements in row-major order.
     pub(crate) fn is_flat(&self) -> bool {
         self.text.split_whitespace().next() == Some("flat")
     }
 
-    /// The sharding of a shape over a mesh; `numbers` are those in the name of the tensor.
+    /// The sharding of a shape over a mesh; `numbers` are those captured from the name of the
+    /// tensor.
     ///
     /// # Errors
-    /// A text that is no layout of the shape over the axes of the mesh.
+    /// A text that is not a layout of the shape over the axes of the mesh.
     pub fn shard_over_mesh(
         &self,
         mesh: &DeviceMesh,
@@ -98,6 +100,7 @@ impl PlacementText {
             let at = match coordinate {
                 AxisCoordinate::Number(n) => *n,
                 AxisCoordinate::Captured(word, by) => {
+                    // Layer 37 with `{i}/16` is stage 2: how pipelines assign layers to stages.
                     numbers.iter().find(|(w, _)| w == word).map_or(0, |(_, n)| n / by)
                 }
             };
@@ -121,6 +124,8 @@ impl PlacementText {
         if let Some(window) = layout.window() {
             placed = placed.with_window(window.clone()).map_err(|e| e.to_string())?;
         }
+        // Shards in files are plain tensors, whose elements other programs find by their index
+        // alone.
         if layout.swizzle().is_some() {
             return Err("a shard in a file is not swizzled".into());
         }
@@ -131,7 +136,7 @@ impl PlacementText {
         })
     }
 
-    /// The layout; of chunks of chunks that of a longer tensor, and its shape.
+    /// The layout. For repeated chunks it is that of a longer tensor, whose shape is returned too.
     fn build_layout(
         &self,
         free: &[(Axis, i64)],
@@ -176,7 +181,7 @@ impl PlacementText {
         let on_mesh = match text {
             t if t.starts_with("P(") || t.starts_with("PartitionSpec(") => {
                 let axes: Vec<String> = free.iter().map(|(a, n)| format!("'{a}': {n}")).collect();
-                // Checkpoints have shards of uneven lengths, which JAX itself has not.
+                // Checkpoints contain shards of uneven lengths, which JAX itself does not allow.
                 let on_mesh = format!("Mesh({}) {text}", axes.join(", "));
                 let read = zellige_notation::jax::parse(&on_mesh);
                 let layout = read.and_then(|spec| spec.padded_layout(shape));

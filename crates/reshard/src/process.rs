@@ -1,7 +1,8 @@
-//! What one process does of a plan: copies, and the messages of every round.
+//! The share of one process in a plan: its copies, and the messages of every round.
 //!
-//! Messages are packed by the sender and unpacked by the receiver in the same order. Those whose elements lie in a row in the shard of a
-//! process are sent from there, or received into it, without a buffer.
+//! Messages are packed by the sender and unpacked by the receiver in the same order. If the
+//! elements of a message are contiguous in the shard of a process, it is sent from there, or
+//! received into it, without a buffer.
 
 use crate::boxes::{ShardBox, map_nests_to_boxes};
 use crate::error::{ReshardError, Result};
@@ -19,32 +20,36 @@ pub struct RankProcess {
     dst: Option<ShardBox>,
 }
 
-/// What a process sends and receives at once, each by rising rank of the other one.
+/// The messages that a process sends and receives at once, each list by increasing rank of the
+/// peer.
 #[derive(Debug)]
 pub struct ExchangeRound {
-    /// Messages that go out.
+    /// Messages to be sent.
     pub sends: Vec<PeerMessage>,
-    /// Messages that come in.
+    /// Messages to be received.
     pub receives: Vec<PeerMessage>,
 }
 
-/// What goes from one process to another in a round.
+/// A message between two processes in one round.
 #[derive(Debug)]
 pub struct PeerMessage {
     /// The other process.
     pub peer: i64,
-    /// How many elements.
+    /// The number of elements.
     pub elements: i64,
-    /// The address in the shard from which on they lie in a row, in the order of the message.
+    /// The address in the shard from which on the elements are contiguous in the order of the
+    /// message, if they are.
     pub direct: Option<i64>,
-    /// From the shard to the message, or from the message to the shard.
+    /// The copies from the shard to the message, or from the message to the shard.
     pub plan: MovePlan,
 }
 
 impl Reshard {
-    /// A hash of everything that the processes of a plan must agree on: who sends what to whom, in how many rounds, in elements of
-    /// how many bytes.
+    /// A hash of everything that the processes of a plan must agree on: the messages, the number of
+    /// rounds, and the bytes of an element.
     pub fn plan_digest(&self, width: u64, rounds: i64) -> [u8; 32] {
+        // Processes compute their plans alone. A difference, for example from another version,
+        // would deadlock or mix up elements, so they compare this hash before the first message.
         let mut text = format!("1 {width} {rounds} {:?} {}", self.shape(), self.rank_count());
         for side in [self.source(), self.destination()] {
             text += &format!(" {:?}", side.layout());
@@ -56,10 +61,11 @@ impl Reshard {
 }
 
 impl RankProcess {
-    /// What a rank does. The boxes say that its old or its new shard is kept as a box, not as the layout pads it.
+    /// The copies and messages of a rank. A box means that its old or new shard is stored as a box
+    /// and not padded as in the layout.
     ///
     /// # Errors
-    /// A rank that there is not, and local copies that are too many to be checked.
+    /// A rank out of range, and more local copies than can be checked.
     pub fn of_rank(
         plan: &Reshard,
         rank: i64,
@@ -80,9 +86,11 @@ impl RankProcess {
     /// The messages of round `index` of `count`.
     ///
     /// # Errors
-    /// Messages of more pieces than can be checked.
+    /// Messages with more pieces than can be checked.
     pub fn plan_round(&self, index: i64, count: i64) -> Result<ExchangeRound> {
         let mut round = ExchangeRound { sends: Vec::new(), receives: Vec::new() };
+        // All parts for one peer are one message: the number of messages and not of blocks decides
+        // the latency.
         for same in self.sent.chunk_by(|a, b| a.to == b.to) {
             let pack = |part: &TransferPart, at: i64| {
                 map_nests_to_boxes(part.pack_nests(at), self.src.as_ref(), None)
@@ -106,7 +114,8 @@ impl RankProcess {
     }
 }
 
-/// The message of some parts, if it is not empty. `ahead` is how far the place in the shard is ahead of that in the message.
+/// The message of some parts, if it is not empty. `ahead` computes the difference between the
+/// address in the shard and the position in the message.
 fn plan_message(
     peer: i64,
     parts: &[TransferPart],
@@ -126,14 +135,15 @@ fn plan_message(
     }
     let mut offsets = all.iter().flat_map(|n| n.starts.iter().map(|(a, b)| ahead(*a, *b)));
     let first = offsets.next();
-    // A message counts its elements from 0 without a gap; so does a shard that is everywhere equally far ahead of it.
+    // A message numbers its elements from 0 without a gap. If the difference to the shard's
+    // addresses is the same everywhere, the elements are contiguous in the shard too.
     let equal = all.iter().flat_map(|n| &n.loops).all(|l| l.src == l.dst)
         && offsets.all(|offset| Some(offset) == first);
     let direct = first.filter(|_| equal);
     Ok(Some(PeerMessage { peer, elements, direct, plan: plan_of_nests(all)? }))
 }
 
-/// A plan of nests, as few as they are easily made.
+/// A plan of nests, with equal neighbouring nests joined.
 fn plan_of_nests(nests: Vec<CopyNest>) -> Result<MovePlan> {
     let mut joined: Vec<CopyNest> = Vec::new();
     for nest in nests {
@@ -146,11 +156,13 @@ fn plan_of_nests(nests: Vec<CopyNest>) -> Result<MovePlan> {
     MovePlan::from_disjoint_nests(joined).map_err(ReshardError::Plan)
 }
 
-/// Loops of which one goes on where the next one ends become one.
+/// Merges a loop with the next one if together they are one longer loop.
 fn coalesce_loops(loops: &[CopyLoop]) -> Vec<CopyLoop> {
     let mut out: Vec<CopyLoop> = Vec::with_capacity(loops.len());
     for l in loops.iter().filter(|l| l.range != 1) {
         match out.last_mut() {
+            // The step of the outer loop is the whole reach of the inner one on both sides, so one
+            // longer loop visits the same elements in the same order.
             Some(outer) if outer.src == l.src * l.range && outer.dst == l.dst * l.range => {
                 *outer = CopyLoop { range: outer.range * l.range, ..*l };
             }

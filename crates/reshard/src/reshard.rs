@@ -8,12 +8,13 @@ use crate::pieces::{RankNest, ReachedStart, ReshardSide, advance_steps, plan_ran
 use crate::sharded::ShardedLayout;
 use zellige_movement::{CopyNest, MovePlan};
 
-/// How a tensor goes from one sharding to another.
+/// The plan that moves a tensor from one sharding to another.
 ///
 /// Ranks of both meshes are the same processes: rank 3 of the source and rank 3 of the destination are one. Each mesh may have more.
 ///
-/// **Law**: every rank receives, once, each element that it needs and does not have, into every place where the destination wants
-/// it, and from a rank that has it; what it has, it copies. [`certify_plan`](crate::certify_plan) checks that.
+/// **Law**: every rank receives, once, each element that it needs and does not have, into every
+/// position where the destination needs it, and from a rank that has it; it copies the elements
+/// that it already has. [`certify_plan`](crate::certify_plan) checks that.
 #[derive(Debug)]
 pub struct Reshard {
     shape: Vec<i64>,
@@ -23,23 +24,25 @@ pub struct Reshard {
     senders: SenderChoice,
 }
 
-/// Who sends where several could.
+/// The choice of senders among replicas.
 #[derive(Debug)]
 pub(crate) enum SenderChoice {
-    /// Holders of the same share the requests for it evenly.
+    /// The holders of a part share the requests for it evenly.
     Even,
-    /// As a list says.
+    /// The senders are listed.
     Listed(ListedSenders),
 }
 
 impl Reshard {
-    /// The plan in which the busiest sender is the least busy that there can be: among the ranks that hold the same, none sends more
-    /// than the average rounded up to an element.
+    /// The plan whose busiest sender sends as little as possible: among the ranks that hold the
+    /// same part, none sends more than the average rounded up to an element.
     ///
     /// # Errors
     /// Shapes that do not fit, a destination with two elements in one place, and pairs too irregular to plan.
     pub fn between(src: &ShardedLayout, dst: &ShardedLayout, shape: &[i64]) -> Result<Reshard> {
         let nests = plan_rank_nests(src, dst, shape)?;
+        // Copies inside of one shard can fall onto another element; the plan would then write a
+        // place twice.
         if !dst.copies_in_shard().is_empty()
             && let Some((a, b, place)) = dst.layout().find_clash()?
         {
@@ -47,7 +50,8 @@ impl Reshard {
                 zellige_layout::LayoutError::Aliased { a, b, place: Box::new(place) }.into()
             );
         }
-        // Whatever all ranks need together can be counted.
+        // Checks that the number of elements of all ranks together fits in 64 bits. Sums over all
+        // ranks are computed in 64 bits below without a check.
         let copies = [dst.layout().size(), src.copy_count(), dst.copy_count()];
         zellige_layout::int::checked_product(copies, "the elements of all copies")?;
         let (src, dst) = (src.clone(), dst.clone());
@@ -78,17 +82,17 @@ impl Reshard {
         &self.shape
     }
 
-    /// Ranks that take part: as many as the larger mesh has.
+    /// The number of participating ranks: that of the larger mesh.
     pub fn rank_count(&self) -> i64 {
         self.src.mesh().rank_count().max(self.dst.mesh().rank_count())
     }
 
-    /// Elements that a rank holds in the end.
+    /// The number of elements that a rank holds in the end.
     pub fn elements_needed(&self, rank: i64) -> i64 {
         self.elements_held_in(&self.dst, ReshardSide::Dst, rank)
     }
 
-    /// Elements that a rank holds in the beginning.
+    /// The number of elements that a rank holds in the beginning.
     pub fn elements_held(&self, rank: i64) -> i64 {
         self.elements_held_in(&self.src, ReshardSide::Src, rank)
     }
@@ -102,17 +106,17 @@ impl Reshard {
         self.find_starts(side, held.first).iter().map(count).sum()
     }
 
-    /// Elements that a rank needs and has.
+    /// The number of elements that a rank needs and already has.
     pub fn elements_kept(&self, rank: i64) -> i64 {
         self.parts_kept_by(rank).iter().map(TransferPart::element_count).sum()
     }
 
-    /// Elements that a rank receives: those that it needs and does not have.
+    /// The number of elements that a rank receives: those that it needs and does not have.
     pub fn elements_received(&self, rank: i64) -> i64 {
         self.elements_needed(rank) - self.elements_kept(rank)
     }
 
-    /// Elements that a rank sends.
+    /// The number of elements that a rank sends.
     pub fn elements_sent(&self, rank: i64) -> i64 {
         let Some(held) = self.src.holding_of_rank(rank) else { return 0 };
         match &self.senders {
@@ -123,7 +127,8 @@ impl Reshard {
         }
     }
 
-    /// Elements that every rank receives and sends, in the time that a few operations per rank take.
+    /// The numbers of elements that every rank receives and sends, computed with a few operations
+    /// per rank.
     pub fn received_and_sent(&self) -> Vec<(i64, i64)> {
         let mut lines: std::collections::HashMap<i64, RequestLine> =
             std::collections::HashMap::new();
@@ -137,7 +142,7 @@ impl Reshard {
         (0..self.rank_count()).map(|rank| (self.elements_received(rank), sent(rank))).collect()
     }
 
-    /// What a rank needs and has, from its old shard into its new one.
+    /// The parts that a rank needs and already has, copied from its old shard to its new one.
     pub fn parts_kept_by(&self, rank: i64) -> Vec<TransferPart> {
         let (Some(has), Some(needs)) =
             (self.src.holding_of_rank(rank), self.dst.holding_of_rank(rank))
@@ -149,6 +154,7 @@ impl Reshard {
             let nest = &self.nests[found.nest];
             for steps in self.list_block_steps(&found, Some(has.first)) {
                 let number = request_number(nest, &self.dst, &steps, needs.copy);
+                // A kept block needs no sharing among senders: the rank itself has all of it.
                 let whole = (0, nest.block);
                 out.push(self.part_of_block(&found, &steps, number, (rank, rank), whole));
             }
@@ -156,31 +162,35 @@ impl Reshard {
         out
     }
 
-    /// The same as a plan of the engine.
+    /// The same copies as a plan of the engine.
     pub fn kept_plan(&self, rank: i64) -> Result<MovePlan> {
         let nests: Vec<CopyNest> =
             self.parts_kept_by(rank).iter().flat_map(TransferPart::copy_nests).collect();
         MovePlan::from_disjoint_nests(nests).map_err(ReshardError::Plan)
     }
 
-    /// What a rank receives, by rank of the sender, in the order in which it is packed.
+    /// The parts that a rank receives, by rank of the sender, in the order in which they are
+    /// packed.
     pub fn parts_received_by(&self, rank: i64) -> Result<Vec<TransferPart>> {
         self.check_rank(rank)?;
         let Some(needs) = self.dst.holding_of_rank(rank) else { return Ok(Vec::new()) };
         let own = self.src.holding_of_rank(rank).map(|h| h.first);
         let mut out = Vec::new();
-        // The line of every holder is made once, and asked for each of its blocks.
+        // The line of every holder is built once and used for each of its blocks.
         let mut lines: std::collections::HashMap<i64, RequestLine> =
             std::collections::HashMap::new();
         for found in self.find_starts(ReshardSide::Dst, needs.first) {
             let nest = &self.nests[found.nest];
             for steps in self.list_block_steps(&found, None) {
                 let first = nest.block_begin(found.start, &steps).src_rank;
+                // The rank is one of the holders of this block, so it copies the block and receives
+                // nothing.
                 if own == Some(first) {
                     continue;
                 }
                 let number = request_number(nest, &self.dst, &steps, needs.copy);
                 let senders = match &self.senders {
+                    // Without replicas there is one holder and no line to divide.
                     SenderChoice::Even if self.src.copy_count() == 1 => vec![(0, 0, nest.block)],
                     SenderChoice::Even => lines
                         .entry(first)
@@ -203,7 +213,7 @@ impl Reshard {
         Ok(out)
     }
 
-    /// What a rank sends, by rank of the receiver, in the order in which it is packed.
+    /// The parts that a rank sends, by rank of the receiver, in the order in which they are packed.
     pub fn parts_sent_by(&self, rank: i64) -> Result<Vec<TransferPart>> {
         self.check_rank(rank)?;
         let Some(held) = self.src.holding_of_rank(rank) else { return Ok(Vec::new()) };
@@ -232,6 +242,7 @@ impl Reshard {
         let SenderChoice::Listed(listed) = &self.senders else { return Vec::new() };
         let mut out = Vec::new();
         for to in listed.receivers_of(rank) {
+            // Derived from what the receivers do, so that the two sides cannot differ.
             if let Ok(parts) = self.parts_received_by(*to) {
                 out.extend(parts.into_iter().filter(|p| p.from == rank));
             }
@@ -239,11 +250,13 @@ impl Reshard {
         out
     }
 
-    /// Everything that a rank needs, whoever has it: from a copy of the source as far as it has so many. Ranks of the two sides are
-    /// not the same here; this is for shards in files.
+    /// All parts that a rank needs, read from copy `copy` of the source, or from its last copy if
+    /// it has fewer. The ranks of the two sides are different processes here; this is for shards in
+    /// files.
     pub fn parts_gathered_by(&self, rank: i64, copy: i64) -> Vec<TransferPart> {
         let Some(needs) = self.dst.holding_of_rank(rank) else { return Vec::new() };
         let mut out = Vec::new();
+        // A destination may have more copies than the source; those beyond read the last one.
         let offset = self.src.copy_offset(copy.clamp(0, self.src.copy_count() - 1));
         for found in self.find_starts(ReshardSide::Dst, needs.first) {
             let nest = &self.nests[found.nest];
@@ -257,7 +270,7 @@ impl Reshard {
         out
     }
 
-    /// The requests for what a first copy holds.
+    /// The requests for the part of a first copy.
     pub(crate) fn request_line(&self, first: i64) -> RequestLine {
         RequestLine::new(&self.nests, &self.src, &self.dst, first)
     }
@@ -270,10 +283,11 @@ impl Reshard {
         found
     }
 
-    /// The steps of every block of a receiver; only those of one holder, where it is named.
+    /// The steps of every block of a receiver, or only those of the block of one holder.
     fn list_block_steps(&self, found: &ReachedStart, holder: Option<i64>) -> Vec<Vec<i64>> {
         let nest = &self.nests[found.nest];
         let mut free: Vec<usize> = nest.free_loops(ReshardSide::Dst).collect();
+        // The largest step first: the named holder then fixes each step by division.
         free.sort_by_key(|k| std::cmp::Reverse(nest.outer[*k].step.src_rank.abs()));
         let mut steps = found.steps.clone();
         if let Some(holder) = holder {

@@ -1,17 +1,17 @@
-//! Exchanges that need little memory: the same one in several rounds.
+//! Divides an exchange into several rounds, so that it needs less memory.
 
 use crate::error::{ReshardError, Result};
 use crate::part::TransferPart;
 use crate::reshard::Reshard;
 
-/// How many rounds, and what they need.
+/// The number of rounds, and the memory that they need.
 ///
 /// In round `i` of `n` every part sends its `i`-th slice, `TransferPart::slice_of(i, n)`: all rounds load the links alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoundPlan {
-    /// How many.
+    /// The number of rounds.
     pub count: i64,
-    /// Bytes that the busiest rank holds at once in buffers to send and to receive.
+    /// The bytes that the busiest rank holds at once in send and receive buffers.
     pub staging: u64,
 }
 
@@ -19,7 +19,7 @@ impl Reshard {
     /// The fewest rounds in which no rank holds more than `most` bytes in buffers, with elements of `width` bytes.
     ///
     /// # Errors
-    /// Fewer bytes than one element for every part of some rank.
+    /// Too few bytes for one element of every part of some rank.
     pub fn choose_rounds(&self, width: u64, most: u64) -> Result<RoundPlan> {
         let mut ranks: Vec<Vec<u64>> = Vec::new();
         for rank in 0..self.rank_count() {
@@ -30,10 +30,14 @@ impl Reshard {
             ranks.push(sizes);
         }
         let staging = |rounds: u64| {
+            // Each part is sliced evenly, and a slice is rounded up to whole elements: that is what
+            // a buffer has to hold.
             let held = |sizes: &Vec<u64>| sizes.iter().map(|n| n.div_ceil(rounds)).sum::<u64>();
             ranks.iter().map(held).max().unwrap_or(0).saturating_mul(width)
         };
         let largest = ranks.iter().flatten().copied().max().unwrap_or(1).max(1);
+        // More rounds than the largest part has elements make no buffer smaller, because each slice
+        // is then one element.
         if staging(largest) > most {
             let crowded = (0i64..).zip(&ranks).max_by_key(|(_, sizes)| sizes.len());
             let (rank, messages) = crowded.map_or((0, 0), |(r, sizes)| (r, sizes.len() as u64));
@@ -44,6 +48,7 @@ impl Reshard {
                 least: staging(largest),
             });
         }
+        // Staging falls with the number of rounds, so the fewest rounds are found by bisection.
         let (mut low, mut high) = (1, largest);
         while low < high {
             let middle = low + (high - low) / 2;

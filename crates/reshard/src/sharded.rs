@@ -1,4 +1,4 @@
-//! One side of a move between ranks: a layout over a mesh.
+//! One side of a reshard: a layout over a mesh.
 
 use crate::error::{ReshardError, Result};
 use crate::mesh::DeviceMesh;
@@ -6,25 +6,27 @@ use zellige_layout::{Axis, AxisKind, AxisTable, Iter, Layout, PhysicalCoordinate
 
 /// A tensor over the ranks of a mesh.
 ///
-/// **Invariants**, checked by [`ShardedLayout::new`]: every place is on a rank of the mesh and at an address from 0 up; the iters over
-/// devices are digits of the rank, so that a rank tells all of them: which part it holds and which copy of it.
+/// **Invariants**, checked by [`ShardedLayout::new`]: every element is on ranks of the mesh and at
+/// addresses from 0 up; the iters over devices are digits of the rank, so that a rank determines
+/// all of them: which part it holds and which copy of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardedLayout {
     layout: Layout,
     mesh: DeviceMesh,
-    /// Digits of the rank, those with the largest step first.
+    /// The digits of the rank, sorted by decreasing step.
     digits: Vec<RankDigit>,
-    /// The lowest rank that holds something.
+    /// The lowest rank that holds elements.
     lowest: i64,
-    /// Addresses in a shard.
+    /// The number of addresses in a shard.
     span: i64,
     memory: Axis,
     chunked: Option<ChunkedTensor>,
 }
 
-/// A tensor with a dimension that is divided unevenly, and then again, as DTensor does it: every mesh axis in turn cuts what it finds into
-/// chunks of `ceil(length / size)`, of which the last ones are shorter or empty. No layout says that. The layout is then that of a
-/// tensor all of whose shards are as long as the longest one, and addresses are those in such a shard.
+/// A tensor with a dimension that is divided unevenly and then divided again, as in DTensor: every
+/// mesh axis in turn cuts each chunk into chunks of `ceil(length / size)`, of which the last ones
+/// are shorter or empty. No layout describes this. The layout is then that of a longer tensor all
+/// of whose shards are as long as the longest one, and addresses are those in such a shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ChunkedTensor {
     /// The shape of the tensor.
@@ -37,29 +39,30 @@ pub(crate) struct ChunkedTensor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RankDigit {
     pub(crate) extent: i64,
-    /// Ranks from one value to the next; never 0.
+    /// The number of ranks from one value to the next; never 0.
     pub(crate) stride: i64,
     /// Whether it counts copies.
     pub(crate) copy: bool,
-    /// Which iter it is, of the shard or of the replica.
+    /// The index of its iter, in the shard or in the replica.
     pub(crate) iter: usize,
 }
 
-/// What a rank holds.
+/// The holding of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RankHolding {
-    /// The rank that holds the same as its first copy.
+    /// The rank of the first copy of the same part.
     pub(crate) first: i64,
     /// Which copy, from 0.
     pub(crate) copy: i64,
 }
 
 impl ShardedLayout {
-    /// A layout over a mesh, which may have more axes than the layout mentions: it lies at 0 of those.
+    /// A layout over a mesh. The mesh may have more axes than the layout mentions; the layout is at
+    /// coordinate 0 of those.
     ///
     /// # Errors
-    /// Thread axes, several memory axes, addresses below 0, places outside of the mesh, and device iters that are no digits of
-    /// the rank.
+    /// Thread axes, several memory axes, addresses below 0, coordinates outside of the mesh, and
+    /// device iters that are not digits of the rank.
     pub fn new(layout: Layout, mesh: DeviceMesh) -> Result<ShardedLayout> {
         let refuse = |reason| Err(ReshardError::NotSharded { mesh: mesh.to_string(), reason });
         let tile = layout.tile();
@@ -92,7 +95,8 @@ impl ShardedLayout {
             }
         }
         let mut digits = Vec::new();
-        // An empty tensor lies nowhere, whatever its iters say.
+        // An empty tensor has no elements, whatever its iters are. Iters of the shard choose the
+        // part and those of the replica the copy; both move the rank.
         let sides = [(false, tile.shard()), (true, tile.replica())];
         for (copy, iters) in sides.into_iter().filter(|_| tile.size() > 0) {
             let moving = |(_, it): &(usize, &Iter)| it.extent > 1 && it.stride != 0;
@@ -106,6 +110,8 @@ impl ShardedLayout {
         digits.sort_by_key(|d| std::cmp::Reverse(d.stride.abs()));
         let mut reach = 0;
         for d in digits.iter().rev() {
+            // Otherwise two different combinations of digits would be one rank, and the rank would
+            // hold two parts at the same addresses.
             if d.stride.abs() <= reach {
                 return refuse(format!(
                     "a step of {} ranks and smaller ones that reach {reach} ranks: a rank does not tell which part it holds",
@@ -133,13 +139,16 @@ impl ShardedLayout {
         })
     }
 
-    /// What DTensor placements with their mesh say of a shape, or of the one that they name, where a dimension is divided unevenly, and
-    /// then again; and what a `PartitionSpec` with its mesh says of a shape that it divides unevenly, which JAX refuses and shards of
-    /// checkpoints are. `None` of what has a layout, or is no such text. Answers the shape too.
+    /// Reads DTensor placements with their mesh over a shape, or over the shape that they name,
+    /// where a dimension is divided unevenly and then divided again; also a `PartitionSpec` with
+    /// its mesh over a shape that it divides unevenly, which JAX refuses but checkpoints contain.
+    /// `None` for texts with an exact layout, and for other texts. Also returns the shape.
     pub fn parse_chunked(
         text: &str,
         shape: Option<&[i64]>,
     ) -> Option<Result<(ShardedLayout, Vec<i64>)>> {
+        // A spec that divides evenly has an exact layout, which the ordinary readers give; only the
+        // others come here.
         if let Some((layout, axes)) = shape.and_then(|shape| parse_padded_spec(text, shape)) {
             let made = DeviceMesh::new(axes).and_then(|mesh| ShardedLayout::new(layout, mesh));
             return Some(made.map(|made| (made, shape.unwrap_or_default().to_vec())));
@@ -151,7 +160,7 @@ impl ShardedLayout {
         Some(made.map(|made| (made.with_chunks(shape.clone(), even), shape)))
     }
 
-    /// The same as the chunks of a tensor of this shape; that of the layout is `even`.
+    /// The same sharding as chunks of a tensor of this shape; `even` is the shape of the layout.
     pub(crate) fn with_chunks(self, shape: Vec<i64>, even: Vec<i64>) -> ShardedLayout {
         ShardedLayout { chunked: Some(ChunkedTensor { shape, even }), ..self }
     }
@@ -160,7 +169,8 @@ impl ShardedLayout {
         self.chunked.as_ref()
     }
 
-    /// Per dimension, the sizes of the mesh axes that divide the chunks of this tensor, in turn, each with its iter.
+    /// Per dimension, the sizes of the mesh axes that divide the chunks of this tensor one after
+    /// the other, each with its iter.
     pub(crate) fn chunk_cuts(&self, chunked: &ChunkedTensor) -> Option<Vec<Vec<(usize, i64)>>> {
         let dims = self.sharded_dimensions(&chunked.shape)?;
         let mut cuts = vec![Vec::new(); chunked.shape.len()];
@@ -172,7 +182,7 @@ impl ShardedLayout {
         Some(cuts)
     }
 
-    /// That it is the sharding of a shape.
+    /// Checks that it is a sharding of this shape.
     ///
     /// # Errors
     /// Another shape, or another number of elements.
@@ -183,10 +193,10 @@ impl ShardedLayout {
         }
     }
 
-    /// Every place of an element: its devices, and its address there.
+    /// All coordinates of an element: its devices and its address on each.
     ///
     /// # Errors
-    /// An index that there is not, and more copies than can be listed.
+    /// An index out of range, and more copies than can be listed.
     pub(crate) fn points_of_element(&self, element: i64) -> Result<Vec<PhysicalCoordinate>> {
         let mut index = element;
         if let Some((chunked, cuts)) =
@@ -201,6 +211,8 @@ impl ShardedLayout {
                 let mut even = 0;
                 for (_, n) in &cuts[d] {
                     let step = (left + n - 1) / n;
+                    // The index of the chunk within chunks, as a mixed-radix number of the cuts so
+                    // far.
                     even = even * n + at / step;
                     left = step.min(left - at / step * step);
                     at %= step;
@@ -212,11 +224,11 @@ impl ShardedLayout {
         Ok(self.layout.physical_coordinates(index)?.sorted_coordinates())
     }
 
-    /// The same with devices numbered in another way: one step along an axis of the mesh is so many ranks, the device at 0 of all axes
-    /// is rank `first`, and there are `ranks` of them.
+    /// The same sharding with other rank numbers: a step along axis `k` of the mesh adds `steps[k]`
+    /// ranks, the device at coordinate 0 of all axes has rank `first`, and there are `ranks` ranks.
     ///
     /// # Errors
-    /// Numbers that do not tell devices apart, or that are outside of the ranks.
+    /// Numbers that are the same for two devices, or outside of the ranks.
     pub fn with_rank_numbers(
         &self,
         first: i64,
@@ -266,7 +278,8 @@ impl ShardedLayout {
         Ok(ShardedLayout { chunked: self.chunked.clone(), ..ShardedLayout::new(layout, mesh)? })
     }
 
-    /// The layout; of chunks of chunks that of a longer tensor, all of whose shards are as long as the longest one.
+    /// The layout. For repeated chunks it is that of a longer tensor all of whose shards are as
+    /// long as the longest one.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -276,12 +289,13 @@ impl ShardedLayout {
         &self.mesh
     }
 
-    /// Elements that the buffer of a shard holds, padding and gaps counted: the same on every rank.
+    /// The length of the buffer of a shard in elements, with padding and gaps; the same on every
+    /// rank.
     pub fn shard_len(&self) -> i64 {
         if self.layout.tile().size() == 0 { 0 } else { self.span }
     }
 
-    /// Ranks that hold each element.
+    /// The number of ranks that hold each element.
     pub fn copy_count(&self) -> i64 {
         self.digits.iter().filter(|d| d.copy).map(|d| d.extent).product()
     }
@@ -291,12 +305,12 @@ impl ShardedLayout {
         self.memory
     }
 
-    /// The digits that count copies, the largest step first.
+    /// The digits that count copies, sorted by decreasing step.
     pub(crate) fn copy_digits(&self) -> Vec<RankDigit> {
         self.digits.iter().copied().filter(|d| d.copy).collect()
     }
 
-    /// Copies inside of one shard: (extent, stride).
+    /// The copies inside of one shard: (extent, stride).
     pub(crate) fn copies_in_shard(&self) -> Vec<(i64, i64)> {
         let moving = |it: &&Iter| it.axis.is_memory() && it.extent > 1 && it.stride != 0;
         self.layout
@@ -308,7 +322,7 @@ impl ShardedLayout {
             .collect()
     }
 
-    /// What a rank holds, if it can hold anything.
+    /// The holding of a rank, if the rank can hold elements.
     pub(crate) fn holding_of_rank(&self, rank: i64) -> Option<RankHolding> {
         let mut rest = rank - self.lowest;
         if rest < 0 {
@@ -322,13 +336,16 @@ impl ShardedLayout {
             if d.copy {
                 let value = if d.stride > 0 { steps } else { d.extent - 1 - steps };
                 copy = copy * d.extent + value;
+                // Going back over all copy digits leads to the first holder of the same part, which
+                // names the part.
                 first -= value * d.stride;
             }
         }
         (rest == 0).then_some(RankHolding { first, copy })
     }
 
-    /// The digits of the iters of the shard that a rank fixes, 0 for the others; `None` where it holds nothing.
+    /// The digits of the shard's iters that a rank fixes, 0 for the others; `None` if the rank
+    /// holds nothing.
     pub fn digits_of(&self, rank: i64) -> Option<Vec<i64>> {
         self.holding_of_rank(rank)?;
         let mut values = vec![0; self.layout.tile().shard().len()];
@@ -346,7 +363,7 @@ impl ShardedLayout {
     /// The ranks that hold the element with that flat index, in order.
     ///
     /// # Errors
-    /// An index that there is not, and more copies than can be listed.
+    /// An index out of range, and more copies than can be listed.
     pub fn ranks_of(&self, flat: i64) -> Result<Vec<i64>> {
         let rank = |point: PhysicalCoordinate| {
             let axes = self.mesh.axes().iter();
@@ -358,17 +375,17 @@ impl ShardedLayout {
         Ok(ranks)
     }
 
-    /// Whether a rank can hold something.
+    /// Whether a rank can hold elements.
     pub fn holds_elements(&self, rank: i64) -> bool {
         self.holding_of_rank(rank).is_some()
     }
 
-    /// The lowest rank that holds the same as a rank.
+    /// The rank of the first copy of the part that a rank holds.
     pub fn first_copy_of(&self, rank: i64) -> Option<i64> {
         self.holding_of_rank(rank).map(|h| h.first)
     }
 
-    /// The dimension of a shape that each iter of the shard is a part of, where none is a part of two.
+    /// The dimension of a shape that each iter of the shard belongs to, if no iter belongs to two.
     pub fn sharded_dimensions(&self, shape: &[i64]) -> Option<Vec<usize>> {
         let tile = self.layout.tile();
         let shape = match &self.chunked {
@@ -376,7 +393,9 @@ impl ShardedLayout {
             Some(_) => return None,
             None => shape,
         };
-        // Padded extents, each with the dimension that it belongs to.
+        // The padded extents, each with the dimension that it belongs to. A window may cut one
+        // dimension of the shape into several padded ones; the list keeps which dimension each is
+        // of.
         let mut extents: Vec<(i64, usize)> = Vec::new();
         match self.layout.window() {
             None => extents.extend(shape.iter().enumerate().map(|(d, n)| (*n, d))),
@@ -388,7 +407,8 @@ impl ShardedLayout {
                         let dim = dims.next()?;
                         valid *= dim.valid;
                         extents.push((dim.padded, d));
-                        // Parts of one element that are cut once more are of this dimension, where others have windows left.
+                        // A window with a single valid element continues this dimension, as long as
+                        // enough windows remain for the other dimensions.
                         let more = dims.len() > shape.len() - d - 1;
                         if valid == *n && !dims.peek().is_some_and(|w| more && w.valid == 1) {
                             break;
@@ -411,6 +431,8 @@ impl ShardedLayout {
                 owner[k] = dim;
                 continue;
             }
+            // The dimension is used up; dimensions of extent 1 are passed over on the way to the
+            // next.
             while rest == 1 {
                 (rest, dim) = *left.next()?;
             }
@@ -422,7 +444,7 @@ impl ShardedLayout {
         Some(owner)
     }
 
-    /// How far a copy is from the first one, in ranks.
+    /// The distance of a copy from the first one, in ranks.
     pub(crate) fn copy_offset(&self, copy: i64) -> i64 {
         let mut rest = copy;
         let mut offset = 0;
@@ -433,16 +455,19 @@ impl ShardedLayout {
         offset
     }
 
-    /// The layout of the first copies over addresses `rank * unit + address in the shard`, and the unit.
+    /// The layout of the first copies over addresses `rank * unit + address in the shard`, and the
+    /// unit.
     ///
-    /// The unit is more than twice as long as a shard, so that steps too tell their ranks from their addresses, and a power of two
-    /// that no swizzle reaches.
+    /// The unit is more than twice as long as a shard, so that steps too can be split into ranks
+    /// and addresses, and it is a power of two above the bits of any swizzle.
     pub(crate) fn with_ranks_in_addresses(&self) -> Result<(Layout, i64)> {
         let tile = self.layout.tile();
         let too_long =
             || zellige_layout::LayoutError::Overflow { what: "addresses of all ranks".into() };
         let bits = self.layout.swizzle().map_or(0, |s| s.affected_low_bits());
         let unit = u64::try_from(self.span).unwrap_or(0).checked_mul(2).and_then(|n| {
+            // A swizzle exchanges low bits of the address. With a unit above its highest bit the
+            // rank stays out of its reach.
             (n + 2).checked_next_power_of_two()?.max(1 << bits.min(62)).try_into().ok()
         });
         let unit: i64 = unit.ok_or_else(too_long)?;
@@ -473,8 +498,8 @@ impl ShardedLayout {
     }
 }
 
-/// The layout of a `PartitionSpec` with its mesh that divides a shape unevenly, shorter shards padded, and the axes of the mesh; `None` of
-/// every other text.
+/// The layout of a `PartitionSpec` with its mesh that divides a shape unevenly, with shorter shards
+/// padded, and the axes of the mesh; `None` for every other text.
 pub(crate) fn parse_padded_spec(text: &str, shape: &[i64]) -> Option<(Layout, Vec<(Axis, i64)>)> {
     let spec = zellige_notation::jax::parse(text).ok()?;
     if spec.shard_shape(shape).is_ok() {

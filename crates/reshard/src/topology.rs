@@ -1,4 +1,4 @@
-//! Links between ranks, from a text.
+//! Links between ranks, read from a text.
 //!
 //! ```toml
 //! name = "nodes of 8"
@@ -18,21 +18,21 @@ use crate::error::{ReshardError, Result};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Groups of ranks, each with a link out and a link in.
+/// A level of groups of ranks, each with an outgoing and an incoming link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkLevel {
-    /// What a group is.
+    /// The name of the groups.
     pub name: String,
-    /// Ranks of a group: those from a multiple of it on.
+    /// The number of ranks of a group; groups begin at its multiples.
     pub ranks: i64,
-    /// Bytes per second of either link.
+    /// The bandwidth of each link in bytes per second.
     pub bandwidth: f64,
-    /// Where the figure comes from.
+    /// The source of the figure.
     pub source: String,
 }
 
-/// A tree of links: what goes from one rank to another passes, at every level where they are in different groups, out of the one
-/// and into the other.
+/// A tree of links. A message passes, at every level where sender and receiver are in different
+/// groups, the outgoing link of the one group and the incoming link of the other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Topology {
     name: String,
@@ -43,13 +43,14 @@ const BANDWIDTH_UNITS: [(&str, f64); 6] = [
     ("GB/s", 1e9),
     ("MB/s", 1e6),
     ("TB/s", 1e12),
+    // Adapters are sold in bits per second; a gigabit is 1.25e8 bytes.
     ("Gbit/s", 1.25e8),
     ("Mbit/s", 1.25e5),
     ("B/s", 1.0),
 ];
 
 impl Topology {
-    /// Every rank with one link out and one in, of this many bytes per second.
+    /// One outgoing and one incoming link for every rank, of this many bytes per second.
     pub fn with_flat_links(bandwidth: f64) -> Result<Topology> {
         let source = "given".to_string();
         let rank = LinkLevel { name: "rank".into(), ranks: 1, bandwidth, source };
@@ -67,6 +68,8 @@ impl Topology {
                 let reason = format!("{} bytes per second; a positive number", level.bandwidth);
                 return refuse(&level.name, reason);
             }
+            // Groups of a level have to consist of whole groups of the level below, or a rank would
+            // be in half a group.
             let nests = level.ranks > below && (below == 0 || level.ranks % below == 0);
             if !nests {
                 let reason =

@@ -1,4 +1,4 @@
-//! Checkpoints: what every file holds, by definition; and what goes wrong.
+//! Checkpoints: the contents of every file, by definition, and refused inputs.
 #![allow(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
@@ -219,7 +219,8 @@ fn what_does_not_fit_is_refused_before_anything_is_written() {
     assert!(matches!(error, CheckpointError::Output { .. }), "{error}");
 }
 
-/// Every call to the system fails in turn: nothing half-written has a final name, and the next run goes on and is right.
+/// Every call to the system fails in turn: no incomplete file has a final name, and the next run
+/// completes the output correctly.
 #[test]
 fn every_fault_is_survived() {
     let folder = Folder::new("faults");
@@ -259,7 +260,7 @@ fn every_fault_is_survived() {
     assert!(failures > 50 && resumed > 50, "{failures} {resumed}");
 }
 
-/// Ended in the middle, as by `kill -9`, at every call: a child process runs this very test.
+/// Killed in the middle, as by `kill -9`, at every call: a child process runs this test.
 #[test]
 fn a_killed_run_goes_on() {
     const RULES: &str = "[from]\nfiles = \"model.safetensors\"\n[to]\nmesh = \"tp=4\"\nfiles = \"r{rank}.safetensors\"\n\
@@ -339,8 +340,8 @@ fn traffic_is_counted_and_compared() {
     assert!((traffic.seconds - 24.0 / 12.0).abs() < 1e-9);
 }
 
-/// Rows that are cut unevenly, and then again, as DTensor does it: to ranks, from there to rows of another mesh and to shards in a row,
-/// and back to one file.
+/// Rows that are divided unevenly and then divided again, as in DTensor: to ranks, from there to
+/// rows of another mesh and to flat shards, and back to one file.
 #[test]
 fn chunks_of_chunks_go_around() {
     let folder = Folder::new("chunks");

@@ -1,4 +1,5 @@
-//! A dimension that is divided unevenly, and then again: every mesh axis in turn cuts what it finds as `torch.chunk` does.
+//! A dimension that is divided unevenly and then divided again: every mesh axis in turn cuts each
+//! chunk as `torch.chunk` does.
 #![allow(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
@@ -11,7 +12,7 @@ use common::{Random, copy, shape};
 use std::collections::HashMap;
 use zellige_reshard::{DeviceMesh, RankProcess, Reshard, ShardBox, ShardedLayout, certify_plan};
 
-/// What each mesh axis does: divides a dimension, or holds copies.
+/// The role of a mesh axis: it divides a dimension or holds copies.
 type Placements = Vec<Option<usize>>;
 
 fn text(placements: &Placements) -> String {
@@ -41,14 +42,14 @@ fn held(placements: &Placements, sizes: &[i64], shape: &[i64], rank: i64) -> Vec
     flat
 }
 
-/// The elements of a rank that has its part of all in a row.
+/// The elements of a rank with a flat shard.
 fn flat(shape: &[i64], ranks: i64, rank: i64) -> Vec<i64> {
     let total: i64 = shape.iter().product();
     let each = (total + ranks - 1) / ranks;
     (0..total).filter(|i| i / each.max(1) == rank).collect()
 }
 
-/// Runs a plan between shards that are dense, as processes do.
+/// Runs a plan between dense shards, as processes do.
 fn exchange(plan: &Reshard, boxes: [&[i64]; 2], before: &[Vec<i64>], want: &[Vec<i64>]) {
     let of = |side: &ShardedLayout, shape: &[i64], rank| ShardBox::of_rank(side, shape, rank);
     let processes: Vec<RankProcess> = (0..plan.rank_count())

@@ -1,4 +1,5 @@
-//! The chain of collectives beside what PyTorch's DTensor planned and ran, recorded by `dtensor/record.py`.
+//! Compares the chain of collectives with what PyTorch's DTensor planned and ran, recorded by
+//! `dtensor/record.py`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use zellige_reshard::{DeviceMesh, PlacementText, plan_collective_chain};

@@ -1,4 +1,4 @@
-//! Many rules and many tensors: the time is theirs, not that of their product.
+//! Many rules and many tensors: the time grows with their sum, not with their product.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod folders;

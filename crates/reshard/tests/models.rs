@@ -115,7 +115,7 @@ fn gpt2() -> Model {
     named(&shapes)
 }
 
-/// The rules of the way back: both sides change places.
+/// The rules of the reverse direction: both sides exchanged.
 fn back(rules: &str) -> String {
     let mut out = String::new();
     for line in rules.lines() {

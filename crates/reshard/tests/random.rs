@@ -97,7 +97,8 @@ fn every_pair_arrives_as_by_definition() {
     );
 }
 
-/// Processes pack, send and unpack by the plans that they are given, and messages that lie in a row in a shard are its bytes.
+/// Processes pack, send and unpack by the plans that they are given, and messages that are
+/// contiguous in a shard are its bytes.
 #[test]
 fn processes_do_what_the_plan_says() {
     let mut random = Random(0x51ed_270b_9f1c_3a77);

@@ -1,4 +1,5 @@
-//! Runs that end in the middle: what they had written is not written again, and what is wrong with the input is said before.
+//! Interrupted runs: written bytes are not written again, and errors of the input are reported
+//! first.
 #![allow(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
@@ -25,7 +26,7 @@ fn input(folder: &Folder) {
     }
 }
 
-/// What a child does that is ended: it notes how far it has come.
+/// The task of a child that is killed: it notes its progress.
 fn child(folder: &Path, out: &Path) {
     let job = CheckpointJob::new(folder.join("in"), RULES).unwrap();
     let told = |n: u64| std::fs::write(folder.join("told"), n.to_string()).unwrap();
@@ -38,7 +39,7 @@ fn told(folder: &Folder) -> u64 {
     std::fs::read_to_string(folder.at("told")).map_or(0, |t| t.parse().unwrap())
 }
 
-/// Ended at every few calls to the system: at most a slab is written again.
+/// Killed at every few calls to the system: at most a slab is written again.
 #[test]
 fn a_kill_inside_a_file_loses_a_slab() {
     if let Ok(folder) = std::env::var("ZELLIGE_TEST_RESUMED") {
@@ -143,7 +144,7 @@ fn a_link_in_the_output_is_refused() {
     job.write_output(folder.at("out"), LIMITS, |_| {}).unwrap();
 }
 
-/// What an input of another time left is not gone on with.
+/// The files of a run with another version of the input are not resumed.
 #[test]
 fn another_input_begins_anew() {
     let folder = Folder::new("anew");
@@ -238,7 +239,7 @@ fn a_full_disk_is_gone_on_with_where_namespaces_are_allowed() {
     assert!(folder.at("whole").exists());
 }
 
-/// Two runs at once: the second is told, and the first is not disturbed.
+/// Two runs at once: the second is refused, and the first is not disturbed.
 #[test]
 fn one_run_at_a_time() {
     let folder = Folder::new("twice");
@@ -274,8 +275,8 @@ fn an_index_that_disagrees_is_refused() {
         ("\"a\":", "\"x\":", "no tensor `x`"),
         ("\"b\":\"model-2.safetensors\",", "", "`b` is in"),
         ("model-1.safetensors", "model-3.safetensors", "model-3.safetensors"),
-        ("model-1.safetensors", "../model-1.safetensors", "no plain file name"),
-        ("\"model-1.safetensors\"", "7", "no plain file name"),
+        ("model-1.safetensors", "../model-1.safetensors", "not mapped to a plain file name"),
+        ("\"model-1.safetensors\"", "7", "not mapped to a plain file name"),
         ("weight_map", "weights", "weight_map"),
         ("{", "", "index.json"),
     ] {

@@ -36,6 +36,22 @@ pub enum ProgramRunError {
         /// What the card is.
         found: String,
     },
+    /// A program that the independent check refuses.
+    #[error("the program is refused by the check before it runs: {reason}")]
+    Refused {
+        /// The rule that it breaks, with the step or the buffer.
+        reason: String,
+    },
+    /// An environment variable with a value that is not accepted.
+    #[error("the variable {name}: `{value}` is not accepted; {accepted}")]
+    BadVariable {
+        /// Its name.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What would be accepted.
+        accepted: &'static str,
+    },
     /// A step that did something else than planned.
     #[error("step `{step}` did not do what was planned: {reason}")]
     Unplanned {

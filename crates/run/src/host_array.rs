@@ -27,6 +27,8 @@ impl HostArray {
         let view =
             StridedLayout::new_contiguous(size).map_err(zellige_device::DeviceError::from)?;
         let needed = view.numel().unsigned_abs() * host_format(dtype)?.byte_size() as u64;
+        // Checked in 64 bits: on a 32-bit host the size may not fit into the address space, and the error then says
+        // so.
         if bytes.len() as u64 != needed {
             return Err(zellige_device::DeviceError::HostBytes {
                 what: "source",

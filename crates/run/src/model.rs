@@ -8,6 +8,7 @@ use crate::numbers::{NumberLoss, NumberLossKind};
 use std::sync::Arc;
 use zellige_compile::{
     BufferId, BufferLocation, BufferRead, CompiledProgram, ElementOrigin, ProgramStep, StepAction,
+    check_program,
 };
 use zellige_device::RunOp;
 use zellige_device::{Card, DeviceError, LaunchOutcome, PreparedLaunch, PreparedWave};
@@ -38,7 +39,7 @@ pub struct LoadedModel {
     /// For every step, the buffers that no later step uses.
     released: Vec<Vec<usize>>,
     load: SimulatedTime,
-    /// Whether the results of steps are looked through for NaNs.
+    /// Whether the results of steps are searched for NaNs.
     watches: bool,
     /// Numbers that were lost so far, a tensor at most once.
     losses: Vec<NumberLoss>,
@@ -62,7 +63,8 @@ impl LoadedModel {
     /// `weight` gives the weight of a name; states begin as zeros unless `weight` knows them.
     ///
     /// # Errors
-    /// Weights that are not what the graph says, a card of other hardware or storage, no room.
+    /// Weights that are not what the graph says, a card of other hardware or storage, no room. With
+    /// [`ZELLIGE_CHECK=1`](CHECK_VARIABLE) in the environment, a program that the independent check refuses.
     pub fn load_program(
         program: impl Into<Arc<CompiledProgram>>,
         card: &Card,
@@ -82,8 +84,10 @@ impl LoadedModel {
         owns: bool,
         weight: &mut WeightSource<'_>,
     ) -> Result<LoadedModel> {
+        check_if_requested(&program)?;
         let options = &program.options;
-        // Figures of another hardware change times and not elements: runs on tensors of the card are accounted with them.
+        // Figures of another hardware change times and not elements: runs on tensors of the card are accounted with
+        // them.
         let same = (!owns || card.hardware().name() == options.hardware.name())
             && card.storage_policy() == options.storage
             && card.core_count() >= options.cores;
@@ -95,6 +99,8 @@ impl LoadedModel {
                 found: tell(card.hardware().name(), card.core_count(), card.storage_policy()),
             });
         }
+        // Everything that depends on the program alone is computed when it is loaded, so that a run allocates tensors
+        // and launches steps, and nothing else.
         let released = released_buffers(&program);
         let tensors = vec![None; program.buffers.len()];
         let layouts = program.buffers.iter().map(|b| Arc::new(b.laid.clone())).collect();
@@ -117,6 +123,8 @@ impl LoadedModel {
             waves,
             released,
             load,
+            // A model on tensors of PyTorch does not search them: PyTorch's own operations do not either, and it
+            // would read every result once more.
             watches: owns,
             losses: Vec::new(),
         };
@@ -243,6 +251,7 @@ impl LoadedModel {
                 upload += time;
             }
         }
+        // Outputs are downloaded after the last step, so that their last use is not their end.
         let kept: Vec<BufferId> = self.program.outputs.iter().map(|o| o.buffer).collect();
         for i in 0..self.program.steps.len() {
             if self.program.steps[i].load {
@@ -328,6 +337,7 @@ impl LoadedModel {
     }
 
     fn run_step(&mut self, number: usize) -> Result<()> {
+        zellige_calls::record_call!();
         let program = Arc::clone(&self.program);
         let step = &program.steps[number];
         let at = |source: DeviceError| ProgramRunError::Step { step: step.name.clone(), source };
@@ -346,7 +356,8 @@ impl LoadedModel {
             };
             outputs.push(tensor);
         }
-        // An operand that is written over is looked at before, and nothing new is said of it after.
+        // An operand that is written over is examined before the step, because it is gone afterwards. Where it had a
+        // NaN, the NaNs of the result are nothing new.
         let over = |t: &Tensor| outputs.iter().any(|o| o.block() == t.block());
         let held = self.watches && any_nan(inputs.iter().filter(|t| over(t)))?;
         let cores = self.program.options.cores;
@@ -359,6 +370,8 @@ impl LoadedModel {
             _ if again => None,
             StepAction::Move { .. } => {
                 let moved = outputs[0].copy_and_pad(&inputs[0], 0.0).map_err(at)?;
+                // Planning a copy costs more than doing a small one; the plan is kept for the next run, whose tensors
+                // have the same layouts.
                 let prepared = PreparedLaunch::from_padded_copy(&inputs[0], &outputs[0], 0.0);
                 self.prepared[number] = prepared.map_err(at)?.filter(|_| !step.load);
                 Some(moved.device_work(step.name.as_str(), WorkKind::Restickify, cores))
@@ -415,6 +428,30 @@ impl LoadedModel {
     }
 }
 
+/// The environment variable that asks for the independent check of every program that is loaded.
+pub const CHECK_VARIABLE: &str = "ZELLIGE_CHECK";
+
+/// Checks a program before it is loaded, where the environment asks for that.
+fn check_if_requested(program: &CompiledProgram) -> Result<()> {
+    // Read at every load and not once: a test or a debugger may set it for a part of a process.
+    let refused = |value: String| ProgramRunError::BadVariable {
+        name: CHECK_VARIABLE,
+        value,
+        accepted: "`0` or `1`",
+    };
+    match std::env::var_os(CHECK_VARIABLE).map(|v| v.to_string_lossy().into_owned()) {
+        None => Ok(()),
+        Some(value) => match value.as_str() {
+            "" | "0" => Ok(()),
+            // Not by default: the check plans every step on the device again, which takes a good part of the time of a
+            // compilation, and every program that the passes make is checked in the tests.
+            "1" => check_program(program)
+                .map_err(|e| ProgramRunError::Refused { reason: e.to_string() }),
+            _ => Err(refused(value)),
+        },
+    }
+}
+
 /// For every step of a program, the buffers whose last use it is.
 fn released_buffers(program: &CompiledProgram) -> Vec<Vec<usize>> {
     let mut last = vec![None; program.buffers.len()];
@@ -448,6 +485,8 @@ fn check_work(step: &ProgramStep, done: &OperationWork) -> Result<()> {
         return unplanned(format!("it ran on {found} cores, planned for {expected}"));
     }
     let pairs = planned.cores.iter().zip(&done.cores).enumerate();
+    // The work is compared exactly, core by core: the planned time is only worth something if every launch does what
+    // was planned.
     match pairs.into_iter().find(|(_, (p, d))| p != d) {
         Some((core, _)) => unplanned(format!("core {core} did other work than planned")),
         None => Ok(()),

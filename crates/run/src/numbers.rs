@@ -1,13 +1,13 @@
-//! Numbers that were lost on the way: those that the card does not hold, and those that became a NaN.
+//! Numbers that a run loses: those that the card does not hold, and those that became a NaN.
 
 use std::fmt;
 
-/// What became of numbers.
+/// How numbers were lost.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum NumberLossKind {
     /// The tensor is given to the card, and some of its numbers are past the format that it is stored in:
-    /// they are infinities there, or the number that stands for one.
+    /// they are infinities there, or the encoding of one.
     Past {
         /// The first of them.
         value: f64,
@@ -28,7 +28,7 @@ pub struct NumberLoss {
     pub count: u64,
     /// The place of the first, in row-major order.
     pub first: Vec<i64>,
-    /// What became of them.
+    /// How they were lost.
     pub kind: NumberLossKind,
 }
 
@@ -43,6 +43,8 @@ impl fmt::Display for NumberLoss {
                 f,
                 "`{tensor}` has {count} {numbers} past what its format on the card holds, the first is \
                  {:e} at {first:?}: on the card {} infinite",
+                // The number as float32, because that is what the host gave: a float64 would show digits that nobody
+                // wrote.
                 *value as f32,
                 if *count == 1 { "it is" } else { "they are" }
             ),

@@ -12,6 +12,7 @@ pub fn program_timeline(program: &CompiledProgram) -> Timeline {
     let mut out = Timeline::new(0, steps * (hardware.core_count() + 3) + 16);
     let (launch, mut launched) = (hardware.launch_time(), None);
     for (_, step) in program.run_steps() {
+        // A wave has one launch, drawn before its first step; hardware without a launch time has none to draw.
         if launch > SimulatedTime::ZERO && launched.replace(step.wave) != Some(step.wave) {
             let (track, name) = (TimelineTrack::Stream(0), "launch".into());
             let start = step.start - launch;
@@ -46,6 +47,7 @@ pub fn program_timeline(program: &CompiledProgram) -> Timeline {
         }
         for (core, cycles) in step.latency.cores.iter().enumerate().filter(|(_, c)| c.total > 0) {
             let track = TimelineTrack::Core(step.first_core + core);
+            // A core works for its own cycles, which rounding to time must not make longer than the step.
             let duration = hardware.cycles_to_time(cycles.total).min(duration);
             out.push(TimelineEvent {
                 track,

@@ -9,7 +9,7 @@ use zellige_run::{HostArray, LoadedModel, NumberLoss, NumberLossKind};
 
 const INF: f32 = f32::INFINITY;
 
-/// Every way to run: float32 in 16 bits or kept, composite operations whole or taken apart.
+/// Every way to run: float32 in 16 bits or kept, composite operations whole or decomposed.
 fn ways() -> impl Iterator<Item = CompilerOptions> {
     let keeps = [KeptDtypes::NONE, KeptDtypes::ALL];
     keeps.into_iter().flat_map(|keep| {
@@ -156,7 +156,7 @@ fn a_step_that_makes_nans_is_named_once_and_what_follows_is_not() {
             losses[0].to_string(),
             "`l` has 2 NaNs, the first at [1, 3]: log made them of numbers"
         );
-        // A NaN that was given is nobody's.
+        // A NaN of an input is the fault of no step.
         let (_, losses) = run(graph, &options, |_| HostArray::from_f32(&[2, 70], &[f32::NAN; 140]));
         assert_eq!(losses, []);
     }

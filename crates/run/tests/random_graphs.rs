@@ -1,7 +1,7 @@
 //! Random graphs, compiled in many ways and run: the numbers of the operations one by one.
 //!
 //! **When bits are equal.** A program runs the graph that its passes left (`Program::graph`): composite
-//! operations are taken apart where the options say so, and everything else is folded without changing
+//! operations are decomposed where the options say so, and everything else is folded without changing
 //! a bit. Its numbers are those of that graph, operation by operation with default divisions, bit for
 //! bit, unless some step divides a reduction over cores: then partial sums meet in another order. Default
 //! divisions never do that. So bits are compared where no step of the program divides a reduction, and
@@ -53,7 +53,7 @@ fn ways(seed: u64) -> Vec<(String, CompilerOptions)> {
             "baseline card".into(),
             CompilerOptions { coverage: CoverageProfile::Card, ..CompilerOptions::baseline() },
         ),
-        2 => ("taken apart".into(), CompilerOptions { decompose: Some(true), ..full() }),
+        2 => ("decomposed".into(), CompilerOptions { decompose: Some(true), ..full() }),
         3 => (
             "as computed".into(),
             CompilerOptions { outputs: OutputLayoutRule::AsComputed, ..full() },
@@ -136,8 +136,8 @@ fn wrong(graph: &Graph, options: &CompilerOptions, card: &Card) -> Result<bool, 
     let program = compile_graph(graph, options).map_err(|e| format!("it does not compile: {e}"))?;
     let again = compile_again(graph, options, &program.decisions)
         .map_err(|e| format!("it does not compile again: {e}"))?;
-    let told = |p: &CompiledProgram| format!("{:?} {:?}", p.buffers, p.steps);
-    if told(&program) != told(&again) {
+    let describe = |p: &CompiledProgram| format!("{:?} {:?}", p.buffers, p.steps);
+    if describe(&program) != describe(&again) {
         return Err("the same decisions make another program".into());
     }
     check_program(&program).map_err(|e| format!("the check refuses its plan: {e}"))?;

@@ -50,7 +50,7 @@ fn layer(n: i64) -> Graph {
 }
 
 /// All that a program is, as text.
-fn told(program: &CompiledProgram) -> String {
+fn describe_decisions(program: &CompiledProgram) -> String {
     format!("{:?} {:?} {}", program.buffers, program.steps, program.divided_optimally)
 }
 
@@ -65,7 +65,7 @@ fn the_same_decisions_make_the_same_program() {
             let text = serde_json::to_string(&first.decisions).unwrap();
             let decisions: CompileDecisions = serde_json::from_str(&text).unwrap();
             let again = compile_again(&graph, &options, &decisions).unwrap();
-            let (one, two) = (told(&first), told(&again));
+            let (one, two) = (describe_decisions(&first), describe_decisions(&again));
             let at = one.bytes().zip(two.bytes()).position(|(a, b)| a != b);
             let place = at.map(|i| (&one[i.saturating_sub(60)..i + 60], &two[i..i + 60]));
             assert!(one == two, "{name}: another program at {place:?}");

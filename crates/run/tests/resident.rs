@@ -121,7 +121,7 @@ fn states_change_where_they_are() {
     assert_eq!(row(&cache, 5), row(&on_card(&card, &[8, 70]), 5), "the rest is as it was");
     drop(got);
     assert_eq!(card.memory().stats().allocated, used, "a model keeps no states of others");
-    // A view of something larger lies otherwise: its next value is copied there.
+    // A view of a larger tensor has another layout: its next value is copied there.
     let larger = on_card(&card, &[9, 70]);
     let part = larger.view_with(|v| v.slice_dim(0, Some(1), Some(9), 1)).unwrap();
     let given = |name: &str| Ok(if name == "x" { x.clone() } else { part.clone() });

@@ -50,7 +50,7 @@ fn single(op: &str, inputs: &[(Vec<i64>, Dtype)], attributes: &Value) -> Graph {
 /// An operation, its operands and its attributes.
 type Case = (&'static str, Vec<(Vec<i64>, Dtype)>, Value);
 
-/// Every composite operation of the table with random sizes: what is taken apart gives the same, within
+/// Every composite operation of the table with random sizes: what is decomposed gives the same, within
 /// some roundings to 10 bits of numbers around 1.
 #[test]
 fn parts_compute_what_the_whole_does() {
@@ -157,7 +157,7 @@ fn parts_compute_what_the_whole_does() {
     }
     taken.sort_unstable();
     taken.dedup();
-    assert!(taken.len() >= 38, "only {} are taken apart: {taken:?}", taken.len());
+    assert!(taken.len() >= 38, "only {} are decomposed: {taken:?}", taken.len());
 }
 
 /// Names, pins and places in the source stay; what stays whole says why.
@@ -228,7 +228,7 @@ fn folding_keeps_the_bits_and_is_done_once() {
         for (a, b) in run(&graph, &card).iter().zip(&run(&folded, &card)) {
             assert!(a == b, "seed {seed}: {:?}", read::differ(a, b, 0.0));
         }
-        // Parts of parts: what is taken apart folds, too.
+        // Parts of parts: decomposed graphs fold, too.
         let parts = decompose_graph(&folded, StoragePolicy::default()).unwrap();
         let once = fold_graph(&parts.graph).unwrap();
         assert_eq!(fold_graph(&once).unwrap(), once);

@@ -6,7 +6,7 @@ use std::fmt;
 use zellige_layout::LayoutError;
 use zellige_layout::StridedLayout;
 
-/// A loop variable: it runs over `0..range`, and each step moves `step` elements on the host.
+/// A loop variable: it runs over `0..range`, and each step advances by `step` elements of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ViewLoop {
     /// The number of values.
@@ -22,9 +22,9 @@ pub struct AccessTerm {
     pub var: usize,
     /// Factor of the quotient.
     pub multiplier: i64,
-    /// What the remainder is divided by.
+    /// The divisor of the remainder.
     pub divisor: i64,
-    /// What the variable is reduced by, where it is.
+    /// The modulus of the variable, if it is reduced.
     pub modulus: Option<i64>,
 }
 
@@ -74,6 +74,8 @@ pub struct AccessExpr {
 
 impl AccessExpr {
     /// Its value for values of all loop variables.
+    // Saturating, so that a caller may pass any numbers; inside the ranges of the loops nothing
+    // saturates.
     pub fn evaluate_at(&self, values: &[i64]) -> i64 {
         self.terms.iter().fold(self.constant, |sum, t| {
             sum.saturating_add(t.evaluate_term(values.get(t.var).copied().unwrap_or(0)))
@@ -82,7 +84,7 @@ impl AccessExpr {
 }
 
 impl fmt::Display for AccessExpr {
-    /// `2*p1+p3//64+3`; `0` where there is nothing to add.
+    /// `2*p1+p3//64+3`; `0` for an empty sum.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, term) in self.terms.iter().enumerate() {
             write!(f, "{}{term}", if i > 0 { "+" } else { "" })?;
@@ -95,7 +97,7 @@ impl fmt::Display for AccessExpr {
     }
 }
 
-/// A loop nest over a view, with the device coordinates that it visits.
+/// A loop nest over a view, with the device coordinates of its iterations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceAccess {
     loops: Vec<ViewLoop>,
@@ -136,15 +138,16 @@ impl StickLayout {
     /// (entries of -1 left out) is the host offset of the access; the coordinates are inside
     /// `device_size` when [`DeviceAccess::first_overrun`] is `None`.
     ///
-    /// The stick coordinate comes out as one variable, one variable modulo the stick, or none,
-    /// plus a constant; an access that would need anything else is refused.
+    /// The stick coordinate is one variable, one variable modulo the stick, or none, plus a constant; an
+    /// access that would need anything else is refused, because the device's kernels read one run along the
+    /// stick.
     pub fn device_access(&self, loops: &[ViewLoop], offset: i64) -> Result<DeviceAccess> {
         let access = self.decompose_access(loops, offset)?;
         self.check_stick_coordinate(&access.coordinates)?;
         Ok(access)
     }
 
-    /// The same, whatever the stick coordinate comes out as.
+    /// The same without the check of the stick coordinate.
     pub(super) fn decompose_access(&self, loops: &[ViewLoop], offset: i64) -> Result<DeviceAccess> {
         self.require_standard_arrangement()?;
         let coordinates = box_access(&self.device_size, &self.stride_map, loops, offset)?;
@@ -162,9 +165,9 @@ impl StickLayout {
         self.device_access(&loops, view.offset())
     }
 
-    /// Dimensions of the host with more than one element: the number, the extent, and the own stride. A dimension that no
-    /// device dimension steps along is one with the next faster one, where the two are dense: a device dimension that is
-    /// longer than that one carries into it.
+    /// Dimensions of the host with more than one element: the number, the extent, and the own stride. A
+    /// dimension along which no device dimension steps is joined with the next faster one if the two are
+    /// dense, because a longer device dimension of the faster one carries into it.
     fn host_dim_runs(&self) -> Option<Vec<(usize, i64, i64)>> {
         let long =
             self.host()?.sizes_and_strides().enumerate().filter(|(_, (n, own))| *n > 1 && *own > 0);
@@ -172,6 +175,7 @@ impl StickLayout {
         dims.sort_by_key(|(_, _, own)| *own);
         let mut runs: Vec<(usize, i64, i64)> = Vec::new();
         for (d, extent, own) in dims {
+            // A device dimension of extent 1 steps nowhere, whatever its stride.
             let stepped = self.stride_map.iter().zip(&self.device_size).any(|(s, n)| {
                 *n > 1 && *s >= own && i128::from(*s) < i128::from(own) * i128::from(extent)
             });
@@ -185,10 +189,10 @@ impl StickLayout {
         Some(runs)
     }
 
-    /// The first dimension of the host that an access leaves though every device coordinate is inside
-    /// its extent, with the largest index it takes there: several loops along one dimension, whose sum
-    /// the padding of a stick hides. The host carries into the next dimension then, and coordinates
-    /// do not.
+    /// The first dimension of the host that an access leaves although every device coordinate is inside its
+    /// extent, with the largest index it takes there. That happens with several loops along one dimension,
+    /// whose sum ends in the padding of a stick: the host's address carries into the next dimension then,
+    /// and device coordinates do not.
     ///
     /// Law: where this and [`DeviceAccess::first_overrun`] are `None`, no coordinate is in the padding.
     pub fn first_outside_dim(&self, access: &DeviceAccess) -> Option<(usize, i64)> {
@@ -206,6 +210,9 @@ impl StickLayout {
                 .sum::<i128>();
             let reach = access.loops.iter().enumerate().map(|(var, l)| {
                 let terms = along().flat_map(|j| &access.coordinates[j].terms);
+                // The device dimensions of one host dimension split the variable over moduli and
+                // divisors. Together they count up to the largest modulus in steps of the smallest
+                // divisor.
                 let (mut within, mut by) = (0, i64::MAX);
                 for t in terms.filter(|t| t.var == var) {
                     within =
@@ -250,7 +257,7 @@ impl StickLayout {
 /// the access. Dimensions of size 1, and those with strides of 0 or less, have the coordinate 0.
 ///
 /// # Errors
-/// Lists of other lengths; negative numbers; steps that fall between two elements.
+/// Lists of other lengths; negative numbers; steps that end between two elements.
 pub fn box_access(
     size: &[i64],
     stride: &[i64],
@@ -264,6 +271,8 @@ pub fn box_access(
     let mut coordinates = vec![AccessExpr::default(); size.len()];
     let mut order: Vec<usize> =
         (0..size.len()).filter(|j| stride[*j] > 0 && size[*j] > 1).collect();
+    // Largest stride first, as in any positional notation: the remainder then belongs to smaller
+    // strides.
     order.sort_by_key(|j| std::cmp::Reverse(stride[*j]));
 
     if offset < 0 {
@@ -313,9 +322,12 @@ fn decompose_loop(
     let mut modulus = None;
     for j in order.iter().copied() {
         let stride = strides[j];
+        // The loop never reaches one step of this dimension, so its coordinate is constant.
         if stride > reach {
             continue;
         }
+        // A step covers several steps of this dimension, and every smaller dimension stays at 0:
+        // the decomposition is complete.
         if stride < l.step {
             if l.step % stride != 0 {
                 return refuse(j, "does not divide that");
@@ -328,10 +340,12 @@ fn decompose_loop(
             return refuse(j, "falls between two of its steps");
         }
         let divisor = stride / l.step;
+        // If the strides do not divide one another, the variable is divided unevenly by the larger one, and
+        // this coordinate is no quotient of a remainder.
         if modulus.is_some_and(|m| m % divisor != 0) {
             return refuse(j, "does not divide the next larger stride");
         }
-        // A dimension with the stride of the one before it gets nothing that is left.
+        // A second dimension of the same stride has no digit left to count.
         if modulus != Some(divisor) {
             out[j].terms.push(AccessTerm { var, multiplier: 1, divisor, modulus });
         }

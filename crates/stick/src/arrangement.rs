@@ -1,9 +1,8 @@
 //! Element arrangements: orders of lanes other than the plain one.
 //!
-//! Conversion between 16-bit and 32-bit elements on the device leaves groups of four elements
-//! interleaved, and 8-bit weights pair two rows in one stick. Each is an ordinary layout: the
-//! digits of the stick are split and given other device strides, and the lowering goes on from
-//! there.
+//! Conversion between 16-bit and 32-bit elements on the device leaves groups of four elements interleaved,
+//! and 8-bit weights pair two rows in one stick. Each is an ordinary layout: the digits of the stick are
+//! split and given other device strides, and are then lowered like any others.
 
 use crate::error::{Result, StickError};
 use crate::lower::StickDigit;
@@ -18,8 +17,7 @@ pub enum LaneArrangement {
     /// Lane `i` holds element `i`.
     #[default]
     Standard,
-    /// 32-bit elements converted from 16-bit ones: of the columns `64p + 8g + 4s + e`, stick
-    /// `2p + s` holds this one at lane `4g + e`.
+    /// 32-bit elements converted from 16-bit ones: column `64p + 8g + 4s + e` is at lane `4g + e` of stick `2p + s`.
     Dl16ToFp32,
     /// 16-bit elements converted from 32-bit ones: column `64t + 32h + 4g + e` is at lane
     /// `8g + 4h + e` of stick `t`.
@@ -121,6 +119,8 @@ impl StickLayout {
         match self.arrangement {
             LaneArrangement::Standard => {}
             LaneArrangement::Dl16ToFp32 => {
+                // A 16-bit stick of 64 elements becomes two 32-bit sticks, so the number of sticks
+                // must be even.
                 let count = self.stick_count_dim().filter(|j| slots[*j].extent % 2 == 0);
                 let (32, Some(count)) = (stick.extent, count) else {
                     return Err(self.arrangement_misfit("pairs of sticks of 32 elements"));
@@ -133,6 +133,8 @@ impl StickLayout {
                     stride: times(pairs.stride, 2)?,
                     ..pairs
                 };
+                // The digit `s` of a column chooses between the two sticks of a pair, so its device
+                // stride is that of the stick count.
                 slots.extend([digit(8, 8, 4)?, digit(2, 4, pairs.stride)?, digit(4, 1, 1)?]);
             }
             LaneArrangement::Fp32ToDl16 => {
@@ -156,8 +158,7 @@ impl StickLayout {
                 ]);
             }
             LaneArrangement::Qfp8Ch => {
-                let reason = "the order of lanes of QFP8CH is not published, so no element can be \
-                              placed; only its size and stride_map are known";
+                let reason = "the order of lanes of QFP8CH is not published, so no element has a known position; only its size and stride_map are known";
                 return Err(StickError::BadStick { dim: stick.dim, reason: reason.into() });
             }
         }

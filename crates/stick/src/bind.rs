@@ -9,21 +9,20 @@ impl StickLayout {
     /// The layout bound to a host tensor of that size, whose memory has those strides (row-major
     /// ones where none are given).
     ///
-    /// `stride_map` is read in the host's own strides where it names them all. Where it does not,
-    /// it was written for a host with gaps between its rows: the strides of the memory where the
-    /// map names those, else the strides of the padded box that the device dimensions form, where
-    /// the host fits into it. So a tensor `[100, 200, 500]` in `[256, 8, 128, 64]` with the map
-    /// `[512, 64, 131072, 1]` is a corner of the box `[128, 256, 512]`, and has the strides
-    /// `[131072, 512, 1]` of that box. What is none of these is read in the own strides, which need
-    /// not be named: a tensor may be folded over the sticks. [`StickLayout::with_own_strides`] says
-    /// the strides and leaves nothing to be found out.
+    /// `stride_map` is read in the host's own strides where it names them all. Where it does not, it was
+    /// written for a host with gaps between its rows: the strides of the memory where the map names those,
+    /// else the strides of the padded box that the device dimensions form, where the host fits into it. So
+    /// a tensor `[100, 200, 500]` in `[256, 8, 128, 64]` with the map `[512, 64, 131072, 1]` is a corner of
+    /// the box `[128, 256, 512]`, and has the strides `[131072, 512, 1]` of that box. In all other cases it
+    /// is read in the own strides, which it need not name, because a tensor may be folded over the sticks.
+    /// [`StickLayout::with_own_strides`] states the strides instead of finding them.
     ///
-    /// A layout that is bound to a host of that size keeps the strides it was given where they have gaps, and
-    /// where they are the ones asked for.
+    /// A layout that is bound to a host of that size keeps the strides it was given if they have gaps, or
+    /// if they are the requested ones.
     ///
-    /// A host that is broadcast (stride 0) keeps its strides where the device dimensions of stride 0
-    /// have room for it; where they have not, they are replicas, and the host has row-major strides
-    /// of its own like any other that is not dense.
+    /// A host that is broadcast (stride 0) keeps its strides if the device dimensions of stride 0 have room
+    /// for it. Otherwise these are replicas, and the host has row-major strides of its own like any other
+    /// that is not dense.
     pub fn with_host(&self, size: &[i64], stride: Option<&[i64]>) -> Result<StickLayout> {
         let host = match stride {
             Some(stride) => StridedLayout::new(size, stride, 0)?,
@@ -35,6 +34,8 @@ impl StickLayout {
                 && !is_broadcast_host(h)
                 && (!h.is_dense_non_overlapping() || own.host() == Some(h))
         };
+        // Strides with gaps were stated explicitly and cannot be found again from the size, so a
+        // second binding must not lose them.
         if self.host.as_ref().filter(kept).is_some() {
             return Ok(self.clone());
         }
@@ -45,6 +46,8 @@ impl StickLayout {
                 return Ok(own);
             }
             let broadcast = self.with_own_strides(size, host.stride())?;
+            // Both readings of stride 0 exist: one element of the host that is repeated, or device
+            // replicas. Lowering decides which of them the device dimensions can hold.
             let only_own = broadcast.lower_to_layout().is_err() && own.lower_to_layout().is_ok();
             return Ok(if only_own { own } else { broadcast });
         }
@@ -57,6 +60,7 @@ impl StickLayout {
             Some(&host).filter(|h| self.map_names_strides_of(h)).map(|h| h.stride().to_vec());
         for strides in in_memory.into_iter().chain(self.strides_of_host_box(dense)) {
             let gapped = self.with_own_strides(size, &strides)?;
+            // A candidate counts only if every element has a position with it.
             if gapped.lower_to_layout().is_ok() {
                 return Ok(gapped);
             }
@@ -70,8 +74,8 @@ impl StickLayout {
         Ok(StickLayout { host: Some(build_host_layout(size, Some(own))?), ..self.clone() })
     }
 
-    /// Whether the map and the strides of a host's memory say in which strides the map is read; where they do
-    /// not, a text of the layout has to name those.
+    /// Whether the strides in which the map is read follow from the map and the strides of the host's
+    /// memory. Otherwise a text of the layout has to state them.
     pub fn tells_its_strides(&self) -> bool {
         let Some(host) = self.host.as_ref() else { return true };
         let unbound = StickLayout { host: None, ..self.clone() };
@@ -95,13 +99,14 @@ impl StickLayout {
         digits.sort_unstable();
         let mut end = 1i64;
         for (step, extent) in &digits {
+            // A gap between the device dimensions would leave it open how large the box is.
             if *step != end {
                 return None;
             }
             end = end.checked_mul(*extent)?;
         }
         let mut fastest: Vec<usize> = (0..host.rank()).filter(|d| host.size()[*d] > 1).collect();
-        // Stable, and later dimensions of one stride are the faster ones.
+        // The sort is stable, so that of dimensions with one stride the later one counts as the faster.
         fastest.reverse();
         fastest.sort_by_key(|d| host.stride()[*d]);
         let mut strides = host.stride().to_vec();

@@ -8,18 +8,18 @@ use zellige_layout::int::{checked_product, div_ceil, row_major_strides};
 use zellige_layout::{StridedLayout, check_nonnegative_sizes};
 
 impl StickLayout {
-    /// The default layout of a contiguous host tensor: its last dimension is cut into sticks and
-    /// its first one sits right above them. Dimensions of size 1 do not contribute, so `[512, 1]`
+    /// The default layout of a contiguous host tensor: its last dimension is cut into sticks and its first
+    /// one is the device dimension right above them. Dimensions of size 1 do not contribute, so `[512, 1]`
     /// has the layout of `[512]`.
     pub fn default_for_dtype(size: &[i64], dtype: Dtype) -> Result<StickLayout> {
         StickLayout::default_in_format(size, None, DataFormat::device_format_of(dtype)?)
     }
 
     /// The default layout in a named device format, for a host with the given strides (row-major
-    /// ones where none are given); a host that is not dense counts with its own strides.
+    /// ones where none are given); for a host that is not dense, its own strides are used.
     ///
-    /// A tensor that is stored in another format than its dtype's own, such as float32 that is
-    /// down-cast on its way to the device, is built here.
+    /// This is the constructor for a tensor that is stored in another format than its dtype's own, such as
+    /// float32 that is down-cast on its way to the device.
     pub fn default_in_format(
         size: &[i64],
         stride: Option<&[i64]>,
@@ -28,6 +28,8 @@ impl StickLayout {
         let host = build_host_layout(size, stride)?;
         // A slice of a larger tensor has row-major strides of its own.
         let own = StridedLayout::new(size, &host.own_strides()?, 0)?;
+        // torch-spyre's design documents leave dimensions of size 1 out of the default layout; its
+        // code keeps them, which `with_dim_order` does.
         let inner = own.canonical_form();
         let order: Vec<i64> = (0..).take(inner.rank()).collect();
         let layout = from_checked_order(&inner, format, &order)?;
@@ -36,9 +38,9 @@ impl StickLayout {
 
     /// The layout for an order of the host dimensions, of which the last is cut into sticks.
     ///
-    /// Device dimensions are the order rotated left by one, then its last entry again. Dimensions
-    /// of size 1 stay, as device dimensions of extent 1 without a stride. A trailing -1 asks for a
-    /// sparse layout, with one element in each stick.
+    /// Device dimensions are the order rotated left by one, then its last entry again. Dimensions of size 1
+    /// stay, as device dimensions of extent 1 without a stride. A trailing -1 requests a sparse layout,
+    /// with one element in each stick.
     pub fn with_dim_order(
         size: &[i64],
         stride: Option<&[i64]>,
@@ -84,7 +86,7 @@ impl StickLayout {
     /// let (sizes, map) = ([4, 6, 8, 8], [8 * 48, 8, 48, 1]);
     /// let l = StickLayout::with_stick_dims(&sizes, &map, DataFormat::SEN169_FP16, 2)?;
     /// let l = l.with_host(&[32, 48], None)?;
-    /// let place = l.padding_map()?.device_coordinate(&[9, 17])?;
+    /// let place = l.build_padding_map()?.device_coordinate_of(&[9, 17])?;
     /// assert_eq!(place, [1, 2, 1, 1]);
     /// # Ok::<(), zellige_stick::StickError>(())
     /// ```
@@ -117,6 +119,8 @@ impl StickLayout {
             let reason = format!("the stick has size {n}; a stick of {format} holds {eps}");
             return Err(StickError::BadStick { dim: last, reason });
         }
+        // -1 is the mark of the interchange form for "no host stride", so other negative numbers
+        // are mistakes and not backward steps.
         if let Some(dim) = stride_map.iter().position(|w| *w < -1) {
             let reason = format!(
                 "stride {} is below -1; strides are 0 or more, and -1 marks a dimension without one",
@@ -139,8 +143,8 @@ impl StickLayout {
         Ok(layout)
     }
 
-    /// The same with device strides that leave gaps: places that belong to no dimension, as between tensors
-    /// that are interleaved in one block.
+    /// The same with device strides that leave gaps: positions that belong to no dimension, as between
+    /// tensors that are interleaved in one block.
     ///
     /// Strides fall from the first dimension to the last; each is a multiple of the next one, and at least as
     /// long as that one's dimension. A stick has no gaps inside.
@@ -148,9 +152,10 @@ impl StickLayout {
     /// ```
     /// use zellige_stick::{DataFormat, StickLayout};
     /// // Two tensors [40, 128] whose rows of sticks alternate: this is the first.
-    /// let plain = StickLayout::explicit(&[2, 40, 64], &[64, 128, 1], DataFormat::SEN169_FP16)?;
+    /// let format = DataFormat::SEN169_FP16;
+    /// let plain = StickLayout::from_size_and_stride_map(&[2, 40, 64], &[64, 128, 1], format)?;
     /// let l = plain.with_device_strides(&[5120, 128, 1])?.with_host(&[40, 128], None)?;
-    /// let map = l.padding_map()?;
+    /// let map = l.build_padding_map()?;
     /// assert_eq!(map.element_at(128)?, Some(128), "row 1 comes after the other tensor's row 0");
     /// assert_eq!(map.element_at(64)?, None);
     /// # Ok::<(), zellige_stick::StickError>(())
@@ -162,12 +167,14 @@ impl StickLayout {
                 LayoutError::LengthMismatch { what: "device_stride", expected, found }.into()
             );
         }
+        // Gaps are kept as larger extents of the dimensions inside them, over which device strides
+        // are row-major again. With that, one rule computes every stride.
         let mut storage = self.device_size.clone();
         let mut inner = 1;
         for dim in (0..expected).rev() {
             let stride = strides[dim];
             let bad = |reason: String| Err(StickError::BadStick { dim, reason });
-            // How far the next dimension reaches with what is behind it.
+            // The smallest stride that does not overlap the next dimension.
             let least = match self.device_size.get(dim + 1) {
                 None => 1,
                 Some(n) => inner * (*n).max(1),
@@ -198,8 +205,8 @@ impl StickLayout {
 
 /// The host tensor at offset 0; strides not given are products of the sizes to the right.
 ///
-/// A size of 0 makes those strides 0, where PyTorch writes 1. No element tells the two apart, and
-/// this is what the device's own constructor prints.
+/// A size of 0 makes those strides 0, where PyTorch writes 1. No element depends on the difference, and the
+/// device's own constructor prints 0.
 pub(super) fn build_host_layout(size: &[i64], stride: Option<&[i64]>) -> Result<StridedLayout> {
     check_nonnegative_sizes(size)?;
     let Some(stride) = stride else {
@@ -211,7 +218,8 @@ pub(super) fn build_host_layout(size: &[i64], stride: Option<&[i64]>) -> Result<
         }
         return Ok(StridedLayout::new(size, &plain, 0)?);
     };
-    // Nothing steps along a dimension of size 1, nor along any of an empty tensor.
+    // No element steps along a dimension of size 1, nor along any dimension of an empty tensor, so the sign
+    // of such a stride does not matter.
     let empty = size.contains(&0);
     let steps = size.iter().zip(stride).filter(|(n, _)| **n > 1 && !empty);
     if let Some((_, s)) = steps.into_iter().find(|(_, s)| **s < 0) {
@@ -279,8 +287,8 @@ fn from_checked_order(
     let dims: Vec<Option<usize>> = slots.iter().map(|d| usize::try_from(*d).ok()).collect();
 
     let last = dims.len() - 1;
-    // Right above the stick sits the first of the order, and above that the stick count; a single
-    // dimension leaves only the slot above the stick.
+    // The first dimension of the order is right above the stick, and the stick count above that; with a
+    // single dimension only the slot above the stick is left.
     let count = last.saturating_sub(2);
     let mut sizes: Vec<i64> = dims.iter().map(|d| d.map_or(1, |d| host.size()[d])).collect();
     sizes[last] = eps;
@@ -288,6 +296,8 @@ fn from_checked_order(
 
     let mut strides = vec![-1; dims.len()];
     let mut visited: Vec<Option<usize>> = vec![None; host.rank()];
+    // From right to left, because the second slot of a dimension steps over what the first one
+    // counts.
     for (j, dim) in dims.iter().enumerate().rev() {
         let Some(d) = dim.filter(|d| host.size()[*d] != 1) else { continue };
         strides[j] = match visited[d].replace(j) {

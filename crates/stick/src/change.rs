@@ -9,9 +9,9 @@ use zellige_layout::wrap_negative_dim;
 impl StickLayout {
     /// The layout whose stick runs along host dimension `to_dim`.
     ///
-    /// The stick count becomes that of the new dimension, the slot where the new dimension was
-    /// takes the size and stride of the old one, and the stick takes the new stride. A layout
-    /// whose stick is there already is returned as it is.
+    /// The stick count becomes that of the new dimension, the slot where the new dimension was takes the
+    /// size and stride of the old one, and the stick takes the new stride. A layout whose stick runs along
+    /// that dimension already is returned unchanged.
     pub fn restickify_along(&self, to_dim: i64) -> Result<StickLayout> {
         self.require_standard_arrangement()?;
         self.require_plain_sticks("another stick dimension")?;
@@ -23,6 +23,7 @@ impl StickLayout {
             1 => (1, -1),
             n => (n, host.stride()[to]),
         };
+        // Equal host strides are the same dimension, or both none.
         if new_step == old_step {
             return Ok(self.clone());
         }
@@ -31,6 +32,8 @@ impl StickLayout {
             reason: format!("no device dimension counts its sticks (stride {old_step} x {eps})"),
         })?;
         let fits = |j: &usize| {
+            // The slot must hold the whole new dimension; a slot that holds only a digit of it
+            // cannot be exchanged with the stick.
             *j != count && self.stride_map[*j] == new_step && self.device_size[*j] >= new_size
         };
         let slot = (0..last).find(fits).ok_or_else(|| StickError::BadStick {
@@ -45,8 +48,7 @@ impl StickLayout {
             _ => self.host_stick_extent().ok_or_else(|| StickError::BadStick {
                 dim: last,
                 reason: format!(
-                    "its stride {old_step} is that of no single host dimension, which would take \
-                     the place of dimension {slot}"
+                    "its stride {old_step} is that of no single host dimension, which would take the place of dimension {slot}"
                 ),
             })?,
         };
@@ -107,6 +109,7 @@ impl StickLayout {
             };
             map[count] = checked_stride_product(step, new_eps)?;
         }
+        // Only this conversion of the device leaves lanes staggered.
         let staggers = (self.format, format) == (DataFormat::SEN169_FP16, DataFormat::SEN143_FP8);
         let changed = StickLayout::from_size_and_stride_map(&size, &map, format)?;
         let arrangement = match staggers && !self.is_sparse() {

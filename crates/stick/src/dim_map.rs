@@ -12,6 +12,7 @@ use zellige_layout::LayoutError;
 use zellige_layout::StridedLayout;
 
 /// Steps of the search before it gives up; each device dimension rarely has two candidates.
+// Equal strides double the choices for each dimension, and 60 dimensions of extent 2 are legal.
 const MAX_SEARCH_STEPS: u64 = 100_000;
 
 impl StickLayout {
@@ -35,7 +36,7 @@ impl StickLayout {
                 continue;
             }
             let Some(d) = usize::try_from(*d).ok().filter(|d| *d < size.len()) else {
-                let reason = format!("{d} is no host dimension of {size:?}, nor -1");
+                let reason = format!("{d} is not a host dimension of {size:?}, nor -1");
                 return Err(StickError::BadStick { dim: j, reason });
             };
             let previous = right[d].replace(j);
@@ -59,10 +60,10 @@ impl StickLayout {
 
     /// The legacy map of a bound layout, where there is one.
     ///
-    /// There is none where a device dimension runs over several host dimensions (fused), cuts a
-    /// host dimension elsewhere than the dimensions to its right do (split), or could belong to
-    /// two host dimensions (ambiguous). Dimensions of extent 1 say nothing about where they came
-    /// from, so they get the host dimension that the constructors would give them.
+    /// There is none where a device dimension runs over several host dimensions (fused), cuts a host
+    /// dimension elsewhere than the dimensions to its right do (split), or could belong to two host
+    /// dimensions (ambiguous). Device dimensions of extent 1 could come from anywhere, so they get the host
+    /// dimension that the constructors would give them.
     pub fn recover_dim_map(&self) -> Result<Vec<i64>> {
         let host = self.require_bound_host("the dim_map")?;
         let rank = self.device_rank();
@@ -142,8 +143,8 @@ struct DimMapSearch<'a> {
 }
 
 impl DimMapSearch<'_> {
-    /// Assigns the device dimensions from place `at` of the order on, in every way; it stops at
-    /// two answers, which show an ambiguity.
+    /// Assigns the device dimensions from position `at` of the order on, in every way. It stops at two
+    /// answers, because two show an ambiguity.
     fn assign_dims_from(&mut self, at: usize) -> Result<()> {
         self.steps += 1;
         if self.steps > MAX_SEARCH_STEPS {
@@ -185,8 +186,8 @@ impl DimMapSearch<'_> {
         dims.filter(|d| self.next_stride_of(*d, j + 1) == step).collect()
     }
 
-    /// Gives device dimensions of extent 0 or 1 a host dimension whose stride they continue; a
-    /// stick count goes with its stick.
+    /// Gives device dimensions of extent 0 or 1 a host dimension whose stride they continue; a stick count
+    /// gets the dimension of its stick.
     fn assign_short_dims(&mut self) {
         let count = self.layout.stick_count_dim();
         for j in (0..self.map.len()).rev() {
@@ -211,7 +212,7 @@ impl DimMapSearch<'_> {
             let n = self.host.size()[d];
             let own = || (0..self.map.len()).filter(|j| self.map[*j] == Some(d));
             let room = own().fold(1i64, |r, j| r.saturating_mul(self.layout.device_size[j]));
-            // Dimensions of extent 0 are named later: they have room for nothing.
+            // Dimensions of extent 0 are assigned later, because they have room for no element.
             if n > 0 && room < n {
                 let (stride, faster) = (self.host.stride()[d], self.longest_stride_below(d));
                 let reason = format!(

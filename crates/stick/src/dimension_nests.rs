@@ -1,26 +1,27 @@
 //! Transfers as the device's tools write them: one loop for every device dimension.
 //!
-//! In the strides of its own, a dense tensor's elements are the numbers `0..n`, and the device dimensions that
-//! have strides are the digits of such a number, the largest stride first. Where a stride does not divide the
-//! block above it, the block ends inside a digit: the whole steps are one nest, and what is left is another.
-//! A tensor whose own strides leave gaps is several such blocks, one inside the other.
+//! In the strides of its own, a dense tensor's elements are the numbers `0..n`, and the device dimensions
+//! that have strides are the digits of such a number, the largest stride first. If a stride does not divide
+//! the block above it, the block ends inside a digit: the whole steps are one nest, and the rest is
+//! another. A tensor whose own strides leave gaps is several such blocks, nested in one another.
 
 use crate::NamedNest;
 use crate::{LaneArrangement, StickLayout};
 use zellige_layout::StridedLayout;
 
-/// Nests of one transfer; a layout whose every dimension ends inside a digit is better cut by the planner.
+/// The most nests of one transfer. Each dimension that ends inside a digit doubles their number, and beyond
+/// this limit the nests of the planner are fewer.
 const MOST_NESTS: usize = 256;
 
 /// The nests between a host tensor and a device layout that is bound to it, with as many loops as there are
-/// device dimensions, outermost first: whole sticks, then what is left of them.
+/// device dimensions, outermost first: whole sticks, then the partial ones.
 ///
 /// A device dimension of stride 0 holds replicas: on the way to the device its loop writes them all, on the
 /// way back the first is read.
 ///
-/// None where the digits are not the whole story: the tensor's own strides overlap or are broadcasts, a digit
-/// runs over a gap of theirs, the elements of a stick are rearranged, or the host's memory turns where no digit
-/// does.
+/// `None` where the digits alone do not describe the transfer: the tensor's own strides overlap or are
+/// broadcasts, a digit steps over a gap of theirs, the elements of a stick are rearranged, or the host's
+/// memory changes direction inside a digit.
 ///
 /// **Law**: where there are nests, they are the mapping of the plan.
 pub(crate) fn plan_dimension_nests(
@@ -48,7 +49,7 @@ pub(crate) fn plan_dimension_nests(
     let counts = (0..sizes.len()).map(copies).collect();
     let whole = DigitBox { counts, own: 0, device: 0, left: Vec::new() };
     digits.cut_into_boxes((0, 0), digits.blocks.first().map_or(1, |b| b.end), whole, &mut parts)?;
-    // What varies slowest is the stick: all whole ones come before what is left of them.
+    // The device's own tools write the nests of whole sticks before those of the rest.
     parts.sort_by(|a, b| a.left.iter().rev().cmp(b.left.iter().rev()));
     let places = HostPlaces { host, own };
     parts.iter().map(|part| places.nest_of_box(part, &digits)).collect()
@@ -61,7 +62,7 @@ struct NumberBlock {
     end: i64,
 }
 
-/// The blocks of a tensor's own strides, the largest first; none where elements share a number.
+/// The blocks of a tensor's own strides, the largest first; `None` where elements share a number.
 fn blocks_of_own_strides(own: &StridedLayout) -> Option<Vec<NumberBlock>> {
     let mut dims: Vec<(i64, i64)> = own.sizes_and_strides().filter(|(n, _)| *n > 1).collect();
     dims.sort_by_key(|(_, s)| *s);
@@ -96,15 +97,15 @@ struct DigitBox {
     counts: Vec<i64>,
     /// The number of its first element.
     own: i64,
-    /// The place of its first element.
+    /// The device position of its first element.
     device: i64,
-    /// Per digit, whether it is what is left after the whole steps.
+    /// Per digit, whether the box is the rest after the whole steps.
     left: Vec<bool>,
 }
 
 impl DigitDimensions<'_> {
-    /// Cuts the numbers below `end` of a block by a digit and those below it; none where they do not reach it
-    /// all.
+    /// Cuts the numbers below `end` of a block by a digit and the faster digits; `None` where these do not
+    /// reach all of it.
     fn cut_into_boxes(
         &self,
         (digit, block): (usize, usize),
@@ -126,6 +127,7 @@ impl DigitDimensions<'_> {
             return None;
         }
         let (steps, rest) = (end / self.map[j], end % self.map[j]);
+        // The device dimension is too short for this block, so some elements would have no loop.
         if steps + i64::from(rest > 0) > self.sizes[j] {
             return None;
         }
@@ -146,7 +148,7 @@ impl DigitDimensions<'_> {
     }
 }
 
-/// Where numbers lie in host memory.
+/// The addresses of numbers in host memory.
 struct HostPlaces<'h> {
     host: &'h StridedLayout,
     own: &'h StridedLayout,
@@ -172,7 +174,7 @@ impl HostPlaces<'_> {
         self.own.size().iter().zip(own).zip(host).map(|((n, own), host)| (*n, *own, *host))
     }
 
-    /// How far a step of a coordinate goes in host memory.
+    /// The distance in host memory of a step of a coordinate.
     fn memory_step(&self, coordinate: &[i64]) -> Option<i64> {
         let terms = coordinate.iter().zip(self.host.stride());
         i64::try_from(terms.map(|(c, s)| i128::from(*c) * i128::from(*s)).sum::<i128>()).ok()
@@ -189,13 +191,15 @@ impl HostPlaces<'_> {
                 last.iter_mut().zip(&step).for_each(|(l, s)| *l += s * (count - 1));
                 host_strides.push(self.memory_step(&step)?);
             } else {
-                // No step is made; the stride that is shown is the one that a step would have.
+                // The loop has one iteration, so its stride has no effect. The device's tools print the
+                // stride that a step would have.
                 let same = self.host_dims().find(|(n, own, _)| *n > 1 && *own == stride);
                 let none = if stride == -1 { 1 } else { stride };
                 host_strides.push(same.map_or(none, |(_, _, host)| host));
             }
         }
-        // A step that carries into the next dimension goes elsewhere in memory with other strides than its own.
+        // A step that carries into the next dimension has another distance in memory, unless the memory has
+        // the tensor's own strides.
         let as_own = self.host_dims().all(|(n, own, host)| n == 1 || own == host);
         if !as_own && last.iter().zip(self.own.size()).any(|(l, n)| l >= n) {
             return None;

@@ -1,4 +1,4 @@
-//! What can be wrong with a device layout.
+//! The errors of device layouts.
 
 use zellige_float::UnknownDtype;
 use zellige_layout::{LayoutError, LayoutWitness};
@@ -6,7 +6,7 @@ use zellige_layout::{LayoutError, LayoutWitness};
 /// The result of every fallible operation of this crate.
 pub type Result<T, E = StickError> = std::result::Result<T, E>;
 
-/// A refused device layout: a refusal of the algebra, or one that only the device knows.
+/// A refused device layout: a refusal of the algebra, or the violation of a rule of the device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StickError {
     /// A refusal of the algebra.
@@ -62,7 +62,7 @@ impl StickError {
         }
     }
 
-    /// The place it points at, where there is one.
+    /// What it points at, if there is something.
     pub fn witness(&self) -> Option<LayoutWitness> {
         match self {
             StickError::Layout(e) => e.witness(),

@@ -49,8 +49,8 @@ pub enum DataFormat {
     BFLOAT16 = 17,
     /// 24-bit float of the compute units; it is never stored.
     SEN18F_FP24 = 18,
-    /// IEEE double precision. From here on the card has no such format and computes with none of them: the names are
-    /// those of elements that it only holds.
+    /// IEEE double precision. From here on the names are ours: the card has no such format and computes
+    /// with none of them, and only holds their elements.
     IEEE_FP64 = 19,
     /// Two numbers of IEEE single precision.
     COMPLEX64 = 20,
@@ -91,7 +91,8 @@ impl DataFormat {
         DataFormat::UINT64,
     ];
 
-    /// Whether the card only holds such elements: the format has no name of upstream's.
+    /// Whether the card only holds such elements and does not compute with them; such a format has no name
+    /// in torch-spyre.
     pub fn is_held_only(self) -> bool {
         self.value() >= DataFormat::IEEE_FP64.value()
     }
@@ -172,6 +173,7 @@ impl DataFormat {
     /// Elements in a stick; `None` where the device has no storage geometry for the format.
     pub fn elems_per_stick(self) -> Option<i64> {
         match self {
+            // IEEE half precision exists in host memory only: the device stores DLFloat16 instead.
             DataFormat::IEEE_FP16 => None,
             _ => self.bits().map(|bits| STICK_BYTES * 8 / bits),
         }
@@ -237,10 +239,13 @@ fn host_and_device_formats(dtype: Dtype) -> Option<(DataFormat, DataFormat)> {
         Dtype::Bfloat16 => Some((BFLOAT16, SEN169_FP16)),
         Dtype::Float8E4m3fn => same(SEN143_FP8),
         Dtype::Float8E5m2 | Dtype::Float8E5m2fnuz => same(SEN152_FP8),
+        // The device computes with 32-bit integers, so 64-bit ones are narrowed on the way.
         Dtype::Int64 => Some((IEEE_INT64, IEEE_INT32)),
         Dtype::Int32 => same(IEEE_INT32),
         Dtype::Int16 => same(SENINT16),
         Dtype::Int8 | Dtype::Qint8 => same(SENINT8),
+        // torch-spyre names a 2-bit format for `quint4x2`, which cannot hold four bits; the 4-bit
+        // one is used instead.
         Dtype::Int4 | Dtype::Uint4 | Dtype::Quint4x2 => same(SENINT4),
         Dtype::Int2 => same(SENINT2),
         Dtype::Uint8 | Dtype::Quint8 => same(SENUINT32),

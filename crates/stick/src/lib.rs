@@ -1,10 +1,10 @@
 //! Stick layouts: how the Spyre device holds a tensor, 128 bytes at a time, and the descriptors of
 //! transfers to and from it.
 //!
-//! A [`StickLayout`] is a notation for a [`zellige_layout::Layout`]: [`StickLayout::lower_to_layout`] turns it
-//! into one, and every question about places and padding is answered there. A [`PlannedTransfer`] is a plan
-//! of `zellige-movement` between a host tensor and such a layout, written as the device's tools read
-//! it.
+//! A [`StickLayout`] is a notation for a [`zellige_layout::Layout`]: [`StickLayout::lower_to_layout`] turns
+//! it into one, and every question about positions and padding is answered by that layout. A
+//! [`PlannedTransfer`] is a plan of `zellige-movement` between a host tensor and such a layout, written as
+//! the device's tools read it.
 //!
 //! | file | holds |
 //! |---|---|
@@ -18,7 +18,7 @@
 //! | `arrangement` | orders of lanes left behind by dtype conversion |
 //! | `change` | another stick dimension, another format |
 //! | `access` | loops over a view, as device coordinates |
-//! | `request` | a layout that is asked for, before its tensor is known |
+//! | `request` | a requested layout, before its tensor is known |
 //! | `view` | the layout of a view |
 //! | `transfer` | transfer descriptors (DCI) |
 //! | `dimension_nests` | their loops, one for every device dimension |

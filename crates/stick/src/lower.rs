@@ -1,10 +1,10 @@
 //! From a stick layout to the one algebra.
 //!
-//! The place of a host element is found by dividing its own-stride offset by the strides of
-//! `stride_map`, the largest first. Written as digits this is a tile layout over a padded domain:
-//! each line of evenly spaced host elements is cut by the device strides that fall into it, and
-//! where one stride does not divide the next larger one, the digits below it are padded and the
-//! valid part becomes a dimension of the window.
+//! The device position of a host element is found by dividing its own-stride offset by the strides of
+//! `stride_map`, the largest first. Written as digits this is a tile layout over a padded domain: each line
+//! of evenly spaced host elements is cut by the device strides that fall into it, and where one stride does
+//! not divide the next larger one, the digits below it are padded and the valid part becomes a dimension of
+//! the window.
 
 use crate::StickLayout;
 use crate::error::{Result, StickError};
@@ -50,12 +50,14 @@ impl StickLayout {
     /// A device dimension of stride 0 that no broadcast host dimension takes is a replica: each of
     /// its coordinates holds the same element.
     ///
-    /// Laws: for every host coordinate `c`, each place of `lower_to_layout().apply(size, c)`, split row-major
-    /// over `device_size`, is a device coordinate whose [`StickLayout::own_stride_offset`] is the own-stride
-    /// offset of `c` (standard arrangement); no two elements share a place; and every coordinate of a
-    /// replica is among the places of each element.
+    /// Laws: for every host coordinate `c`, each position of
+    /// `lower_to_layout().apply_to_coordinate(size, c)`, split row-major over `device_size`, is a device
+    /// coordinate whose [`StickLayout::own_stride_offset`] is the own-stride offset of `c` (standard
+    /// arrangement); no two elements share a position; and every coordinate of a replica is among the
+    /// positions of each element.
     pub fn lower_to_layout(&self) -> Result<Layout> {
         let host = self.require_bound_host("lowering to a layout")?;
+        // An empty tensor has no positions, so it does not matter whether the device dimensions fit.
         if host.numel() == 0 {
             return Ok(TileLayout::from_shard(vec![Iter::in_memory(0, 1)])?.into());
         }
@@ -78,8 +80,8 @@ impl StickLayout {
 
     /// Host dimensions of stride 0 on device dimensions of stride 0.
     ///
-    /// The two share no stride by which to recognise each other. Equal sizes meet first, in
-    /// order, then whatever has room; a broadcast stick is taken together with its count.
+    /// No stride says which of them belong together. Equal sizes are paired first, in order, then any
+    /// device dimension with room; a broadcast stick is paired together with its count.
     fn place_broadcast_dims(
         &self,
         host: &StridedLayout,
@@ -141,8 +143,8 @@ impl StickLayout {
     }
 }
 
-/// The lines of host elements, largest stride first. Dimensions that are neighbours both in the
-/// row-major order and in memory are one line.
+/// The lines of host elements, largest stride first. Dimensions that are neighbours both in the row-major
+/// order and in memory make one line.
 fn host_lines(host: &StridedLayout) -> Result<Vec<HostLine>> {
     let mut lines: Vec<HostLine> = Vec::new();
     let mut previous = None;
@@ -162,6 +164,8 @@ fn host_lines(host: &StridedLayout) -> Result<Vec<HostLine>> {
     lines.sort_by_key(|l| std::cmp::Reverse(l.step));
     let mut below = 0i64;
     for line in lines.iter_mut().rev() {
+        // Overlapping dimensions give two elements the same own-stride offset, which division by strides
+        // cannot distinguish.
         if below >= line.step {
             let accepted = format!(
                 "the elements of host dimension {} overlap those of faster ones, which reach \
@@ -182,10 +186,10 @@ fn host_lines(host: &StridedLayout) -> Result<Vec<HostLine>> {
     Ok(lines)
 }
 
-/// The device digits on which lines are placed, and what is left of each.
+/// The device digits to which lines are assigned, and the room left in each.
 struct DigitPlacement {
     all: Vec<StickDigit>,
-    /// Whether nothing lives along the digit.
+    /// Whether no host dimension uses the digit.
     idle: Vec<bool>,
     /// The digits that have a host stride, largest first, merged where they are one line both on
     /// the host and on the device.
@@ -209,6 +213,8 @@ impl DigitPlacement {
         let (mut digits, mut parts): (Vec<StickDigit>, Vec<Vec<usize>>) = Default::default();
         for i in order {
             let inner = all[i];
+            // Two digits that continue each other on both sides are one, so that a line is not cut
+            // where nothing changes.
             let one_line = |outer: &StickDigit| {
                 inner.extent.checked_mul(inner.step) == Some(outer.step)
                     && inner.extent.checked_mul(inner.stride) == Some(outer.stride)
@@ -238,8 +244,8 @@ impl DigitPlacement {
 
     /// Cuts a line at every device stride that falls into it.
     ///
-    /// Invariant of the loop: the elements still to be told apart are `0..rest`, and `group` holds
-    /// the digits found since its first cut, of which `group.valid` elements exist.
+    /// Invariant of the loop: the digits found so far leave `0..rest` to be distinguished, and `group`
+    /// holds the digits since its first cut, of whose combinations `group.valid` are elements.
     fn place_host_line(&mut self, line: HostLine) -> Result<Vec<WindowGroup>> {
         let HostLine { dim, count, step, below } = line;
         let reach = (count - 1) * step + below;
@@ -248,6 +254,7 @@ impl DigitPlacement {
         let mut rest = count;
         for j in 0..self.digits.len() {
             let digit = self.digits[j];
+            // Digits below the step belong to faster lines, and one beyond the reach stays at 0.
             if digit.step < step || digit.step > reach {
                 continue;
             }
@@ -267,6 +274,8 @@ impl DigitPlacement {
                 group.digits.push((wide, digit.stride));
             } else if exact && need == self.room[j] {
                 group.digits.push((need, digit.stride));
+            // The block above ends exactly with this digit's block, so padding inside it is the
+            // same for each repetition: a dimension of the window of its own.
             } else if group.valid % rest == 0 {
                 group.valid /= rest;
                 groups.push(std::mem::take(&mut group));
@@ -301,6 +310,8 @@ impl DigitPlacement {
                 return Err(StickError::BadStick { dim: digit.dim, reason });
             }
             let ratio = step / digit.step;
+            // The line may use the whole digit, whose unused values then become padding; a faster
+            // line that shares the digit needs the rest below `ratio`.
             let wide = rest.max(self.room[j] / ratio);
             let stride = ratio
                 .checked_mul(digit.stride)
@@ -350,7 +361,7 @@ impl DigitPlacement {
         Ok(())
     }
 
-    /// Digits that no host dimension moves along.
+    /// Digits along which no host dimension steps.
     fn unmoved_digits(&self) -> impl Iterator<Item = &StickDigit> + '_ {
         let still = self.all.iter().zip(&self.idle).filter(|(s, idle)| **idle && s.extent != 1);
         still.map(|(s, _)| s)

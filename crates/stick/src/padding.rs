@@ -1,11 +1,11 @@
-//! Which device positions hold an element, and which are padding.
+//! The padding map: for every device position its element, or that it is padding.
 
 use crate::StickLayout;
 use crate::error::Result;
 use zellige_layout::LayoutError;
 use zellige_layout::{Layout, flatten_coordinate, unflatten_index};
 
-/// The answer, for every device position of a bound layout, to "which element is here?".
+/// The inverse of a bound layout: for every device position the element that it holds, if any.
 ///
 /// Law: `element_at(p) == Some(i)` exactly when the lowered layout maps element `i` to `p`.
 #[derive(Debug, Clone)]
@@ -21,7 +21,7 @@ pub struct PaddingMap {
 }
 
 impl StickLayout {
-    /// Reads the lowered layout backwards.
+    /// Inverts the lowered layout.
     pub fn build_padding_map(&self) -> Result<PaddingMap> {
         let layout = self.lower_to_layout()?;
         let size = self.require_bound_host("the padding map")?.size().to_vec();
@@ -53,8 +53,8 @@ impl PaddingMap {
         if self.layout.size() == 0 {
             return Ok(None);
         }
-        // Digits of one device dimension nest, so the largest stride first finds the only way to
-        // write the position, if there is one.
+        // Digits of one device dimension nest, so division by the largest stride first finds the only way
+        // to write the position as digits, if there is one.
         let (mut rest, mut padded) = (position, 0);
         for (stride, extent, weight) in &self.digits {
             let digit = rest / stride;
@@ -93,7 +93,7 @@ impl PaddingMap {
         self.positions - self.layout.size() * self.layout.tile().replica_count()
     }
 
-    /// The layout that it reads backwards.
+    /// The layout that it inverts.
     pub fn lowered_layout(&self) -> &Layout {
         &self.layout
     }

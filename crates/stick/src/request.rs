@@ -1,11 +1,11 @@
-//! A device layout as somebody asks for it, before the tensor is known.
+//! Requests for a device layout, made before the tensor is known.
 
 use crate::StickLayout;
 
-/// What is asked of a device layout; who asks for nothing takes the default layout.
+/// The requested properties of a device layout; without a request a tensor has the default layout.
 ///
-/// A pin of a graph and the layout of an upload are both such a request. They bind it to a tensor in their own way:
-/// an upload keeps the order of the default layout, a pin has the stick dimension last.
+/// A pin of a graph and the layout of an upload are both such requests, and each binds it to a tensor in
+/// its own way: an upload keeps the order of the default layout, a pin has the stick dimension last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LayoutRequest {
     /// Sticks along this dimension; negative ones count from the end.
@@ -19,7 +19,7 @@ pub enum LayoutRequest {
 }
 
 impl LayoutRequest {
-    /// The order of dimensions that asks for one element in each stick.
+    /// The order of dimensions that requests one element in each stick.
     pub fn sparse_dim_order(rank: usize) -> Vec<i64> {
         let rank = i64::try_from(rank).unwrap_or(i64::MAX);
         (0..rank).chain([-1]).collect()

@@ -12,13 +12,15 @@ use zellige_layout::int::{checked_product, narrow_to_i64};
 ///
 /// Device strides are row-major over `device_size`, unless strides that leave gaps were given
 /// ([`StickLayout::with_device_strides`]). The last dimension is the stick, or the last ones together
-/// ([`StickLayout::with_stick_dims`]). An entry of `stride_map` is a stride in the tensor's own strides ([`StridedLayout::own_strides`]); -1 marks a
-/// synthetic dimension or one of host size 1, and 0 a broadcast host dimension.
+/// ([`StickLayout::with_stick_dims`]). An entry of `stride_map` is a stride in the tensor's own strides
+/// ([`StridedLayout::own_strides`]); -1 marks a synthetic dimension or one of host size 1, and 0 a
+/// broadcast host dimension.
 ///
 /// **The identity**: the element at device coordinates `c` is the one at own-stride offset
-/// `dot(c, stride_map)`, entries of -1 left out. It does not say which positions are padding:
-/// that takes the host's sizes, which a layout knows once it is bound to its host (the
-/// constructors from a size bind; [`StickLayout::with_host`] binds an explicit one).
+/// `dot(c, stride_map)`, entries of -1 left out. The identity does not determine which positions are
+/// padding, because the lanes past the end of a row have the offsets of the next row. That needs the host's
+/// sizes, which a layout knows once it is bound to its host (the constructors from a size bind;
+/// [`StickLayout::with_host`] binds an explicit one).
 ///
 /// Equality and hash look at the fields that describe the device side. The binding is
 /// knowledge about one tensor, not part of the layout: an explicit layout equals a derived one
@@ -28,14 +30,16 @@ use zellige_layout::int::{checked_product, narrow_to_i64};
 /// use zellige_float::Dtype;
 /// use zellige_layout::Axis;
 /// use zellige_stick::StickLayout;
-/// let l = StickLayout::default(&[5, 100, 150], Dtype::Float16)?;
+/// let l = StickLayout::default_for_dtype(&[5, 100, 150], Dtype::Float16)?;
 /// assert_eq!(l.device_size(), [100, 3, 5, 64]);
 /// assert_eq!(l.stride_map(), [150, 64, 15000, 1]);
-/// let place = l.lower()?.apply(&[5, 100, 150], &[4, 7, 130])?.points()[0].get(Axis::M);
-/// assert_eq!(place, ((7 * 3 + 2) * 5 + 4) * 64 + 2);
-/// let map = l.padding_map()?;
-/// assert_eq!(map.element_at(place)?, Some((4 * 100 + 7) * 150 + 130));
-/// assert_eq!(map.padding(), 100 * 3 * 5 * 64 - 5 * 100 * 150);
+/// let lowered = l.lower_to_layout()?;
+/// let found = lowered.apply_to_coordinate(&[5, 100, 150], &[4, 7, 130])?.sorted_coordinates();
+/// let position = found[0].get(Axis::M);
+/// assert_eq!(position, ((7 * 3 + 2) * 5 + 4) * 64 + 2);
+/// let map = l.build_padding_map()?;
+/// assert_eq!(map.element_at(position)?, Some((4 * 100 + 7) * 150 + 130));
+/// assert_eq!(map.count_padding(), 100 * 3 * 5 * 64 - 5 * 100 * 150);
 /// # Ok::<(), zellige_stick::StickError>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -100,7 +104,7 @@ impl StickLayout {
         self.storage.as_deref().unwrap_or(&self.device_size)
     }
 
-    /// Whether there are places between its dimensions that belong to none of them.
+    /// Whether there are positions between its dimensions that belong to none of them.
     pub fn has_gaps(&self) -> bool {
         self.storage.is_some()
     }
@@ -133,8 +137,8 @@ impl StickLayout {
         Ok(zellige_layout::int::row_major_strides(self.storage_size())?)
     }
 
-    /// The own-stride offset of the element at device coordinates; the identity. It speaks of the
-    /// standard order of lanes and is refused in any other.
+    /// The own-stride offset of the element at device coordinates; the identity. It is defined for the
+    /// standard order of lanes and refused for any other.
     pub fn own_stride_offset(&self, device: &[i64]) -> Result<i64> {
         self.require_standard_arrangement()?;
         zellige_layout::flatten_coordinate(&self.device_size, device)?;
@@ -143,7 +147,7 @@ impl StickLayout {
         Ok(narrow_to_i64(dot, "the offset of a device position")?)
     }
 
-    /// The bound host, or a refusal that says what needs it.
+    /// The bound host, or an error that names the operation that needs it.
     pub(crate) fn require_bound_host(&self, what: &'static str) -> Result<&StridedLayout> {
         self.host.as_ref().ok_or_else(|| {
             let accepted = "the layout first has to be bound to its host's size and strides".into();
@@ -151,7 +155,8 @@ impl StickLayout {
         })
     }
 
-    /// Refuses sticks of several dimensions, and gaps, for what speaks of one dimension cut into sticks.
+    /// Refuses sticks of several dimensions, and gaps, for operations that are defined on one dimension cut
+    /// into sticks.
     pub(crate) fn require_plain_sticks(&self, what: &str) -> Result<()> {
         if self.stick_dims == 1 && self.storage.is_none() {
             return Ok(());
@@ -161,7 +166,7 @@ impl StickLayout {
         Err(StickError::BadStick { dim, reason })
     }
 
-    /// Refuses an order of lanes in which a lane's number does not tell its element.
+    /// Refuses an order of lanes in which the number of a lane is not that of its element.
     pub(crate) fn require_standard_arrangement(&self) -> Result<()> {
         if self.arrangement == LaneArrangement::Standard {
             return Ok(());
@@ -181,6 +186,8 @@ impl StickLayout {
             return None;
         }
         let last = self.device_rank().checked_sub(1)?;
+        // The position that the constructors give it. An explicit layout may have it elsewhere, and is then
+        // recognised by its stride.
         let usual = last.checked_sub(2).or(last.checked_sub(1))?;
         let (stick, eps) = (self.stride_map[last], self.device_size[last]);
         if stick == -1 {
@@ -217,8 +224,8 @@ impl Hash for StickLayout {
 }
 
 impl fmt::Display for StickLayout {
-    /// The form that users of the device compare, with the space before the second `=`. What is as
-    /// everywhere (the arrangement, one stick dimension, no gaps) is not named.
+    /// torch-spyre's print form, which users compare, with its space before the second `=`. Default values
+    /// (the standard arrangement, one stick dimension, no gaps) are not printed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

@@ -7,7 +7,7 @@ use zellige_float::Dtype;
 use zellige_layout::StridedLayout;
 use zellige_movement::{CopyNest, MovePlan, PaddingFill};
 
-/// Which way a transfer goes.
+/// The direction of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransferDirection {
     /// Host to device.
@@ -35,6 +35,8 @@ impl Dcsi {
     fn new(nest: NamedNest, to_device: bool) -> Dcsi {
         let innermost_first = |mut list: Vec<i64>| {
             list.reverse();
+            // The interchange form has no nest without loops: a single element is one loop of one
+            // iteration.
             if list.is_empty() { vec![1] } else { list }
         };
         let (from, to) = order_read_then_write(to_device, nest.host_strides, nest.device_strides);
@@ -55,21 +57,21 @@ impl Dcsi {
 pub struct TransferDescriptor {
     /// The name of the data structure.
     pub dci_dsName_: String,
-    /// Whether it goes to the device.
+    /// Whether it transfers to the device.
     pub isHostToSen_: bool,
     /// Format read.
     pub dataformat_src_: String,
     /// Format written.
     pub dataformat_dst_: String,
-    /// Shape of what is read, innermost first.
+    /// Shape of the source, innermost first.
     pub input_shape_: Vec<i64>,
-    /// Shape of what is written, innermost first.
+    /// Shape of the destination, innermost first.
     pub output_shape_: Vec<i64>,
-    /// The loop nests: whole sticks, then what is left of them.
+    /// The loop nests: whole sticks, then the partial ones.
     pub dcsi_: Vec<Dcsi>,
 }
 
-/// A nest with the two sides named, outermost first: nobody has to guess which list is which.
+/// A nest with the two sides named, outermost first, so that its meaning does not depend on the direction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NamedNest {
     /// Loop ranges.
@@ -94,7 +96,7 @@ impl NamedNest {
         }
     }
 
-    /// The nest as the documents write it: ranges, device strides, host strides.
+    /// The nest as torch-spyre's documents write it: ranges, device strides, host strides.
     pub fn print_as_documented(&self) -> String {
         let tuple = |list: &[i64]| {
             let list: Vec<String> = list.iter().map(i64::to_string).collect();
@@ -130,6 +132,7 @@ impl PlannedTransfer {
             TransferDirection::HostToDevice => (&h, &d),
             TransferDirection::DeviceToHost => (&d, &h),
         };
+        // The transfer leaves padding as it is, because the device's descriptors have no fill.
         let plan = MovePlan::between(src, dst, host.size(), PaddingFill::Leave)?;
         Ok(PlannedTransfer { plan, direction, host: host.clone(), device: device.clone(), dtype })
     }
@@ -210,7 +213,7 @@ impl PlannedTransfer {
     }
 }
 
-/// What is read, then what is written.
+/// The values of the side that is read and of the side that is written, in this order.
 fn order_read_then_write<T>(to_device: bool, host: T, device: T) -> (T, T) {
     if to_device { (host, device) } else { (device, host) }
 }

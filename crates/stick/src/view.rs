@@ -1,5 +1,4 @@
-//! The layout of a view: where the elements of a slice, a transpose or an expansion of a tensor lie
-//! on the device.
+//! The layout of a view: the device positions of the elements of a slice, a transpose or an expansion of a tensor.
 
 use crate::error::{Result, StickError};
 use crate::{AccessTerm, DeviceAccess, StickLayout, ViewLoop};
@@ -16,8 +15,8 @@ impl StickLayout {
     ///
     /// The view is described in the tensor's own strides, as for [`StickLayout::view_access`].
     ///
-    /// Law: for every coordinate `c` of the view, the place splits row-major over `device_size` into
-    /// a device coordinate whose [`StickLayout::own_stride_offset`] is the offset of `c` in the view.
+    /// Law: for every coordinate `c` of the view, the device position splits row-major over `device_size`
+    /// into a device coordinate whose [`StickLayout::own_stride_offset`] is the offset of `c` in the view.
     ///
     /// A view may begin inside a stick: the loop over it then starts inside the padded extent.
     pub fn lower_view(&self, view: &StridedLayout) -> Result<Layout> {
@@ -44,13 +43,15 @@ impl StickLayout {
                 let step = term.multiplier.checked_mul(strides[dim]);
                 let step =
                     step.ok_or_else(|| LayoutError::overflow_of("a stride on the device"))?;
+                // The slowest term counts the blocks that the loop enters, the last of which may be
+                // partial; the faster terms count whole blocks, whose excess is outside the window.
                 let extent = div_ceil(rest, term.divisor);
                 shard.push(Iter::in_memory(extent, step));
                 top[dim] += i128::from(extent - 1) * i128::from(term.multiplier);
                 rest = term.divisor;
             }
             if shard.len() == first {
-                // Nothing tells its elements apart: an expansion.
+                // No device dimension steps along this loop: it is an expansion, and its elements share positions.
                 shard.push(Iter::in_memory(rest, 0));
             }
             let padded =
@@ -68,7 +69,7 @@ impl StickLayout {
         if let Some((dim, top)) = self.first_outside_dim(&access) {
             let reason = format!(
                 "loops of the view together reach index {top} of dimension {dim} of the tensor, past \
-                 its end: the next elements of the host lie elsewhere on the device"
+                 its end: the next elements of the host are elsewhere on the device"
             );
             return Err(StickError::BadStick { dim: self.device_rank() - 1, reason });
         }
@@ -77,10 +78,10 @@ impl StickLayout {
         Ok(Layout::from(tile).with_window(ValidWindow::new(window)?)?)
     }
 
-    /// Where each loop of a view begins, in its steps, and the offset that is no loop's.
+    /// The start of each loop of a view, in its steps, and the rest of the offset.
     ///
-    /// The offset is split over the host's dimensions. A loop along one of them counts on from
-    /// there, so that it carries into the next stick as the host's index does.
+    /// The offset is split over the host's dimensions. A loop along one of them starts counting there, so
+    /// that it carries into the next stick where the host's index does.
     fn split_loop_starts(&self, view: &StridedLayout) -> Result<(Vec<i64>, i64)> {
         let host = self.require_bound_host("the layout of a view")?;
         let mut dims: Vec<i64> =
@@ -92,7 +93,8 @@ impl StickLayout {
         for own in dims {
             let (steps, left) = (rest / own, rest % own);
             rest = left;
-            // The loop that runs along this dimension: the largest stride below its step is this one.
+            // The loop that runs along this dimension is the one for which this is the largest stride not
+            // above its step.
             let along = |(n, s): &(i64, i64)| *n > 1 && *s >= own && s % own == 0;
             let nearest = view
                 .sizes_and_strides()

@@ -51,7 +51,7 @@ fn case(random: &mut Random) -> (Vec<i64>, Vec<i64>, StickLayout) {
     (size, stride, layout)
 }
 
-/// Every element of a layout that lowers is where the identity says, alone, and in every coordinate of
+/// Every element of a layout that lowers is alone at the position of the identity, and in every coordinate of
 /// each dimension of stride 0 that no broadcast host dimension takes.
 #[test]
 fn dimensions_of_stride_0_hold_every_element() {

@@ -66,7 +66,7 @@ fn second_inexact_stride_ratios() {
 #[test]
 fn third_back_into_destinations_that_are_not_contiguous() {
     let size = [40, 100];
-    // A transpose, and a slice of a wider tensor: what lies between stays.
+    // A transpose, and a slice of a wider tensor: the elements between stay unchanged.
     moved(&sticks(&size), &host(&size, &[1, 40], 0), &size, 0);
     let (_, image) = moved(&sticks(&size), &host(&size, &[120, 1], 10), &size, 40 * 120);
     assert_eq!((image[9], image[110], image[10]), (STALE, STALE, 0));

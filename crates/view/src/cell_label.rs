@@ -5,6 +5,7 @@ use zellige_layout::{Axis, Iter, Layout};
 /// The letters that stand for an axis in labels: `T` for a thread, `r` for its register, `D` for
 /// a device. Other axes keep their name; two axes never share letters.
 pub(crate) fn axis_code(axis: Axis, axes: &[Axis]) -> String {
+    // A cell has room for some ten characters, and a label names an owner and a register.
     let short = |a: Axis| match a.name() {
         "laneid" | "tx" | "tid" | "tid_in_wg" => "T",
         "warpid" | "wid_in_wg" => "W",
@@ -18,6 +19,7 @@ pub(crate) fn axis_code(axis: Axis, axes: &[Axis]) -> String {
     };
     let own = short(axis);
     let clash = |a: &Axis| *a != axis && (short(*a) == own || a.name() == own);
+    // Two axes with one letter would give two places the same label.
     if own.is_empty() || axes.iter().any(clash) {
         // A name that ends in a digit would run into the number.
         let digit = axis.name().ends_with(|c: char| c.is_ascii_digit());
@@ -48,6 +50,8 @@ pub(crate) fn label_places(places: &[Vec<i64>], axes: &[Axis]) -> String {
             values.sort_unstable();
             values.dedup();
             let text = match values[..] {
+                // Three values fit in a cell; more are given as a range, with commas around the dots where it has
+                // holes.
                 [first, .., last] if values.len() > 3 => {
                     let wide = i128::from(last) - i128::from(first);
                     let dots = if wide + 1 == values.len() as i128 { ".." } else { ",..," };

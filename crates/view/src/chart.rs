@@ -40,6 +40,7 @@ pub struct ChartBar {
 impl ChartBar {
     /// When it begins and ends, finite and in order.
     pub(crate) fn time_span(&self) -> (f64, f64) {
+        // A chart may come from a file, and one NaN would make every coordinate of the drawing NaN.
         let real = |x: f64| if x.is_finite() { x.max(0.0) } else { 0.0 };
         (real(self.start), real(self.start) + real(self.length))
     }

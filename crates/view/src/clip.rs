@@ -1,4 +1,4 @@
-//! How much of a big thing is drawn, and the sentence that says so.
+//! How much of a large grid is drawn, and the sentence that names the part.
 
 /// Widest grid that is drawn whole.
 const MAX_UNCLIPPED_COLS: usize = 128;
@@ -21,9 +21,12 @@ pub(crate) struct ShownExtents {
 pub(crate) fn fit_extents(panels: i128, rows: i128, cols: i128, budget: usize) -> ShownExtents {
     let most =
         |value: i128, limit: usize| usize::try_from(value.clamp(0, limit as i128)).unwrap_or(limit);
+    // A grid that fits is drawn up to a larger width, because a complete row is worth a wide page; what is clipped
+    // anyway may as well be narrow.
     let whole = rows.saturating_mul(cols) <= budget as i128;
     let cols = most(cols, if whole { MAX_UNCLIPPED_COLS } else { CLIPPED_COLS }.min(budget));
     let rows = most(rows, (budget / cols.max(1)).min(MAX_ROWS));
+    // Columns first, then rows, then panels: a reader learns more from one whole grid than from corners of many.
     let panels = most(panels, (budget / (rows * cols).max(1)).clamp(1, MAX_PANELS));
     ShownExtents { panels, rows, cols }
 }

@@ -175,6 +175,7 @@ pub(crate) fn owner_tone(rank: usize, count: usize, theme: PageTheme) -> (String
 
 /// The same hues for a dark page: deep fills, light text.
 fn dark_colors(rank: usize, count: usize) -> ([u8; 3], [u8; 3]) {
+    // Four levels of lightness in turn: among many hues neighbours are too similar to be told apart by hue alone.
     let levels = [0.48, 0.41, 0.52, 0.445];
     let level = if count <= 6 { 0.48 } else { levels[rank % levels.len()] };
     let hue = owner_hue(rank, count);
@@ -184,6 +185,7 @@ fn dark_colors(rank: usize, count: usize) -> ([u8; 3], [u8; 3]) {
 fn owner_hue(rank: usize, count: usize) -> f64 {
     #[allow(clippy::cast_precision_loss, reason = "a hue needs no more than 52 bits")]
     let turn = rank as f64 / count.max(1) as f64;
+    // The first owner is blue, which is legible for readers with the common kinds of colour blindness.
     250.0 + 360.0 * turn
 }
 
@@ -209,12 +211,14 @@ fn oklch_to_srgb(lightness: f64, chroma: f64, hue: f64) -> [u8; 3] {
         if chroma < 0.005 || linear.iter().all(|c| (-0.0005..=1.0005).contains(c)) {
             return linear.map(encode_gamma);
         }
+        // Less chroma keeps hue and lightness, which carry the meaning; clipping the channels would change both.
         chroma *= 0.9;
     }
 }
 
 /// Björn Ottosson's matrices, OKLab to linear sRGB.
 fn oklab_to_linear(lightness: f64, a: f64, b: f64) -> [f64; 3] {
+    // From https://bottosson.github.io/posts/oklab/, where the constants are derived.
     let l = (lightness + 0.396_337_777_4 * a + 0.215_803_757_3 * b).powi(3);
     let m = (lightness - 0.105_561_345_8 * a - 0.063_854_172_8 * b).powi(3);
     let s = (lightness - 0.089_484_177_5 * a - 1.291_485_548 * b).powi(3);
@@ -227,6 +231,7 @@ fn oklab_to_linear(lightness: f64, a: f64, b: f64) -> [f64; 3] {
 
 fn encode_gamma(linear: f64) -> u8 {
     let c = linear.clamp(0.0, 1.0);
+    // The transfer function of sRGB, IEC 61966-2-1.
     let c = if c <= 0.003_130_8 { 12.92 * c } else { 1.055 * c.powf(1.0 / 2.4) - 0.055 };
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 255")]
     let byte = (c * 255.0).round() as u8;

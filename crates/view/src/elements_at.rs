@@ -8,6 +8,8 @@ use std::collections::HashMap;
 use zellige_layout::{Axis, Layout};
 
 /// Digits tried before the search gives up.
+// A layout whose digits overlap may send the search into many branches that end nowhere. The bound keeps the time of a
+// drawing limited, and a note says that it was reached.
 const MAX_DIGITS_TRIED: usize = 1 << 22;
 
 /// The padded index and the place, as positions in the wanted lists.
@@ -24,11 +26,11 @@ pub(crate) struct ElementAt {
 pub(crate) struct ElementsAt {
     /// Elements and padding in the box, one entry per copy.
     pub(crate) hits: Vec<ElementAt>,
-    /// Whether that is everyone.
+    /// Whether these are all elements in the box.
     pub(crate) complete: bool,
 }
 
-/// Everyone in the box that `wanted` spans (one list of coordinates per axis of the layout), up
+/// Every element in the box that `wanted` spans (one list of coordinates per axis of the layout), up
 /// to `limit` copies.
 ///
 /// **Law**: `hit.at` names a place of `layout.padded().places(hit.index)`, and when `complete`
@@ -55,6 +57,7 @@ pub(crate) fn elements_at(layout: &Layout, wanted: &[Vec<i64>], limit: usize) ->
         let extent = if it.stride == 0 { 1 } else { it.extent };
         digits.push(SearchDigit { extent, stride: it.stride, slot: slot(it.axis), weight: 0 });
     }
+    // A digit with one value decides nothing and would cost a level of recursion.
     digits.retain(|d| d.extent > 1);
     // Broadcast digits go first: when the limit strikes, every place has been met once.
     digits.sort_by_key(|d| (d.stride != 0, std::cmp::Reverse(d.stride.unsigned_abs())));

@@ -13,11 +13,11 @@
 //! let lane = Axis::LANEID;
 //! let shard = [(2, 2, Axis::M), (8, 4, lane), (4, 1, lane), (2, 1, Axis::M)];
 //! let shard = shard.map(|(extent, stride, axis)| Iter::new(extent, stride, axis)).to_vec();
-//! let layout = Layout::from(TileLayout::of(shard)?);
+//! let layout = Layout::from(TileLayout::new(shard, Vec::new(), [])?);
 //! let scene = Scene::new(&layout, &[16, 8], &DrawOptions::default())?;
 //! assert_eq!(scene.logical[0].cells[9].label, "T4 r1");
-//! assert!(terminal::render(&scene, 80, false).contains("T31 r3"));
-//! # Ok::<(), zellige_layout::Error>(())
+//! assert!(terminal::render_scene_text(&scene, 80, false).contains("T31 r3"));
+//! # Ok::<(), zellige_layout::LayoutError>(())
 //! ```
 //!
 //! An [`atlas::Atlas`] is the same drawing without a limit, made window by window for a page that
@@ -25,7 +25,7 @@
 //! program.
 //!
 //! # Rules
-//! * What a cell says about its physical_coordinates is what [`zellige_layout::Layout::physical_coordinates`] says.
+//! * The places that a cell names are those that [`zellige_layout::Layout::physical_coordinates`] gives.
 //! * A scene never grows with the tensor: past [`DrawOptions::max_cells`] it is clipped, and the panel
 //!   or the scene says by how much. Nothing is left out silently.
 //! * No drawing needs a font on the machine: the bitmap brings its own strokes.
@@ -37,6 +37,7 @@ mod cell_label;
 mod chart;
 mod clip;
 mod color;
+mod core_traffic;
 mod elements_at;
 mod font;
 mod logical;
@@ -53,5 +54,6 @@ mod text_width;
 mod ticks;
 
 pub use chart::{ChartBar, ChartTrack, TimeChart};
+pub use core_traffic::{CoreTraffic, render_core_traffic_text};
 pub use options::{DrawOptions, MAX_CELLS};
 pub use scene::{AxisRange, CellKind, ColorSwatch, Scene, SceneCell, ScenePanel};

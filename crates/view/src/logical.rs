@@ -18,6 +18,7 @@ pub(crate) fn logical_panels(context: &SceneContext<'_>) -> Result<Vec<ScenePane
         [lead @ .., rows, cols] => (lead, *rows, *cols),
     };
     let folded = shape.len() == 1 && rows > 1;
+    // 128 bits, because the product of leading extents beside an empty dimension may pass 64.
     let slabs: i128 = lead.iter().map(|e| i128::from(*e)).product();
     let shown = clip::fit_extents(slabs, rows.into(), cols.into(), context.options.max_cells);
     let rank = shape.len();

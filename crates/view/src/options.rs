@@ -1,4 +1,4 @@
-//! What a drawing may be asked for.
+//! The options of a drawing.
 
 use serde::{Deserialize, Serialize};
 use zellige_layout::{LayoutError, Result};
@@ -16,7 +16,7 @@ pub struct DrawOptions {
     pub caption: Option<String>,
     /// The width of an element in bits, 1 to 1024.
     pub dtype_bits: i64,
-    /// Nothing says how wide an element is, and `dtype_bits` is assumed.
+    /// The width of an element is not known, and `dtype_bits` is assumed.
     pub dtype_assumed: bool,
     /// What gives a cell its colour: an axis of the layout, or `line`, `bank` or `stick` for a
     /// layout that uses `m`. By default the owner (thread, else device), else the place in memory.
@@ -58,6 +58,7 @@ impl DrawOptions {
                 accepted: format!("drawings take 1 to {MAX_CELLS}"),
             });
         }
+        // An element across two sticks does not exist on the device, so there is nothing to draw.
         if self.sticks && LINE_BITS % self.dtype_bits != 0 {
             return Err(LayoutError::BadParameter {
                 what: "the element width in bits",

@@ -6,8 +6,10 @@ use crate::svg::{self, SvgDocument, TextMode};
 use resvg::{tiny_skia, usvg};
 
 /// Most pixels on one side of a bitmap.
+// Below 32767, the largest side that a signed number of 16 bits holds.
 pub const MAX_SIDE: u32 = 32_000;
 /// Most pixels of a bitmap.
+// Four bytes a pixel: 800 MB while it is drawn.
 pub const MAX_PIXELS: u64 = 200_000_000;
 
 /// Why there is no bitmap.

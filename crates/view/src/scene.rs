@@ -104,7 +104,7 @@ pub enum CellKind {
     Element,
     /// Padding: an index of the padded domain that is no element.
     Padding,
-    /// Nothing maps here, though the place lies inside the span.
+    /// Nothing maps here, although the place is inside the span.
     Gap,
 }
 

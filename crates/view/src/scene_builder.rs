@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use zellige_layout::{Axis, Layout, Result, TileLayout, unflatten_index};
 
 /// Copies of one element that are listed in a logical cell.
+// A layout may replicate an element over thousands of threads, and each cell lists its places.
 const MAX_LISTED_COPIES: i64 = 64;
 
 impl Scene {
@@ -119,6 +120,8 @@ impl<'a> SceneContext<'a> {
     /// Numbers the owners in their own order and writes the palette.
     fn paint_scene(&self, scene: &mut Scene) {
         let keys = self.keys.borrow();
+        // Owners are met in the order of the cells; the palette has them in their own order, so that a legend reads
+        // 0, 1, 2.
         let mut renumber = vec![0; keys.len()];
         for (rank, met) in keys.values().enumerate() {
             renumber[*met] = rank;
@@ -141,6 +144,7 @@ fn limit_copies(layout: &Layout) -> Result<Layout> {
     let mut room = MAX_LISTED_COPIES;
     let mut replica = tile.replica().to_vec();
     for it in &mut replica {
+        // Copies at one place are one place, so they need no room in the list.
         it.extent = if it.stride == 0 { 1 } else { it.extent.min(room) };
         room /= it.extent;
     }

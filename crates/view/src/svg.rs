@@ -2,6 +2,7 @@
 
 mod canvas;
 pub mod chart;
+pub mod core_traffic;
 mod panel;
 
 use crate::scene::{CellKind, Scene, ScenePanel};
@@ -44,6 +45,7 @@ const WARN: &str = "#9a3412";
 pub(crate) fn scene_document(scene: &Scene, text: TextMode) -> SvgDocument {
     let logical = PanelGroup::new("Logical tensor", &scene.logical, FLOW);
     // The places flow into the room that the tensor leaves beside it, if they can.
+    // The width that is left decides first, as side by side shows which cell goes where without scrolling.
     let room = SIDE_BY_SIDE - logical.width - 3.0 * GAP;
     let beside = PanelGroup::new(&scene.physical_title, &scene.physical, room);
     let physical = if beside.width <= room {

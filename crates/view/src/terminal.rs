@@ -108,7 +108,7 @@ fn view_block(
     }
     let mut order: Vec<&ScenePanel> = panels.iter().collect();
     order.sort_by_key(|p| p.at);
-    // Siblings often share their clip: it is said once.
+    // Siblings often share their clip, which is then printed once.
     let shared = panels.iter().all(|p| p.clip == panels[0].clip).then(|| panels[0].clip.clone());
     let mut blocks = Vec::new();
     for panel in order {

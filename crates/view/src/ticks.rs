@@ -90,7 +90,7 @@ impl AxisTicks {
         }
     }
 
-    /// A number that tells values apart in order: their position, or the distance to the first where
+    /// A number that increases with the value: their position, or the distance to the first where
     /// the list is not complete.
     pub(crate) fn rank_of(&self, value: i64) -> i128 {
         match (self.position_of(value), self) {

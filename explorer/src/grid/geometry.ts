@@ -1,4 +1,4 @@
-/// Where boxes, rows and columns of a sheet lie, in pixels of its content.
+/// The positions of boxes, rows and columns of a sheet, in pixels of its content.
 
 import type { Sheet, Spot } from "../engine";
 

@@ -1,4 +1,4 @@
-/// One sheet on a canvas: scrolled, zoomed, pointed at. What is drawn is asked for when it is seen.
+/// One sheet on a canvas: scrolled, zoomed, pointed at. Cells are requested when they become visible.
 
 import { h } from "../dom";
 import type { Sheet, Sheets, Side, Spot, Subject } from "../engine";
@@ -14,7 +14,7 @@ export interface GridEvents {
   pick(side: Side, hit: Hit): void;
   /// Cells were drawn over with the button held.
   drag?(side: Side, hit: Hit, first: boolean): void;
-  /// The drawing changed, and what lies over it must follow.
+  /// The drawing changed, and the marks over it must follow.
   drawn?(): void;
 }
 
@@ -45,7 +45,7 @@ export class Grid {
   private width = 0;
   private drawing = false;
 
-  /// `most` is the greatest height in pixels; `role` says what is shown, where two are alike.
+  /// `most` is the greatest height in pixels; `role` names the sheet, where two are alike.
   constructor(name: string, events: GridEvents, most: number, private readonly role = "") {
     this.events = events;
     this.most = most;
@@ -392,7 +392,7 @@ export class Grid {
 
   private draw(): void {
     const { sheet, geometry: g, tiles, context, scroller } = this;
-    // A drawing that comes back is drawn anew then.
+    // A drawing that becomes visible again is drawn anew then.
     if (!sheet || !g || !tiles || !this.element.isConnected) return;
     const [width, height] = [scroller.clientWidth, scroller.clientHeight];
     const ratio = devicePixelRatio || 1;

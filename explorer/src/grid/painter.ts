@@ -318,7 +318,7 @@ export class Painter {
 
 type Span = [number, number];
 
-/// The cells of an axis that lie between two pixels.
+/// The cells of an axis between two pixels.
 function span(from: number, to: number, size: number, count: number): Span {
   return [Math.max(0, Math.floor(from / size)), Math.min(count, Math.ceil(to / size))];
 }

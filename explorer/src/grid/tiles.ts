@@ -1,8 +1,10 @@
-/// Windows of a sheet, asked for once and kept while they are near.
+/// Windows of a sheet, requested once and kept while they are near.
 
 import { ask, paint, PADDING, UNUSED, NOTHING, type Cells, type Side, type Subject, type Tone } from "../engine";
 
 /// Cells along each edge of a window.
+// Cells with texts take the engine longer than bytes, so their windows are smaller: one fits into a frame of the
+// screen.
 export const CELL_TILE = 16;
 export const PAINT_TILE = 64;
 
@@ -14,6 +16,7 @@ class Cache<T> {
   get(key: string): T | undefined {
     const found = this.map.get(key);
     if (found !== undefined) {
+      // A Map iterates in the order of insertion, so inserting again makes the entry the newest.
       this.map.delete(key);
       this.map.set(key, found);
     }
@@ -49,10 +52,11 @@ export class Tiles {
     this.colors = tones.map((t) => rgb(dark ? t.dark_fill : t.fill));
     this.colors[PADDING] = rgb(padding);
     this.colors[UNUSED] = rgb(unused);
+    // Pictures hold colours; texts do not, so their windows stay.
     this.paintTiles.clear();
   }
 
-  /// A window of cells with their texts; null if it is not there and may not be asked for now.
+  /// A window of cells with their texts; null if it is not there and may not be requested now.
   cells(box: number, tileRow: number, tileCol: number, may: boolean): Cells | null {
     const key = `${box}/${tileRow}/${tileCol}`;
     let found = this.cellTiles.get(key);
@@ -67,6 +71,7 @@ export class Tiles {
 
   /// The name of a row, where one in `step` is wanted; null as for cells.
   rowLabel(box: number, row: number, step: number, may: boolean): string | null {
+    // Where every label is drawn one request gives a window of them; where few are, each is a request of one row.
     const size = step < CELL_TILE ? CELL_TILE : 1;
     const from = Math.floor(row / size) * size;
     const found = this.edge(box, [from, from + size], [0, 1], may);
@@ -118,6 +123,7 @@ export class Tiles {
     for (let i = 0; i < bytes.length; i++) {
       const byte = bytes[i]!;
       if (byte === NOTHING) continue;
+      // Grey for a colour that the page has not been given yet, so that a picture is never a hole.
       const [r, g, b] = this.colors[byte] ?? [128, 128, 128];
       data.data.set([r, g, b, 255], 4 * i);
     }

@@ -28,7 +28,7 @@ function ticks(most: number, count: number): number[] {
   return Array.from({ length: Math.floor(most / step) + 1 }, (_, i) => i * step);
 }
 
-/// Cores down, time across: who works when, and what bounds it.
+/// Cores down, time across: when each core works, and what bounds its step.
 export function timeline(report: Report, selected: number, pick: (step: number) => void): HTMLElement {
   const [left, top, height] = [54, 8, 236];
   const steps = report.steps.map((step, index) => ({ step, index })).filter(({ step }) => !step.load);

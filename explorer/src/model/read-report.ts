@@ -70,7 +70,7 @@ function undrawable({ machine, steps }: Report): string | null {
     ?? first(step.busy, (busy, j) => many(busy.cores, `steps[${i}].busy[${j}].cores`)));
 }
 
-/// The report that a file holds; says what is wrong where it holds something else.
+/// The report that a file holds; a file with something else is an error that names the place.
 export function readReport(text: string): Report {
   let value: { version?: unknown } | null;
   try {

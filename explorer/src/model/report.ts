@@ -34,7 +34,7 @@ export interface Report {
   casts: NarrowedTensor[];
   /// What else deserves attention.
   notes: ReportNote[];
-  /// The same graph under another policy, where that was asked for.
+  /// The same graph under another policy, where the comparison was requested.
   comparison: PolicyComparison | null;
 }
 
@@ -74,7 +74,7 @@ export interface CompileSettings {
   weights: WeightLayouts;
   /// Which layouts the outputs have.
   outputs: OutputLayouts;
-  /// Whether a layout that the existing compiler refuses is an error, instead of mended by a move.
+  /// Whether a layout that torch-spyre refuses is an error, instead of repaired by a move.
   strict: boolean;
   /// How scratchpads are planned; null where everything stays in device memory.
   scratchpads: string | null;
@@ -90,12 +90,12 @@ export interface CompileSettings {
 
 /// How the compiler decides.
 /// "best": The least cost of the whole graph.
-/// "baseline": As the existing compiler of the card decides.
+/// "baseline": As torch-spyre (summer 2026) decides.
 export type PolicyName = "best" | "baseline";
 
 /// Which operations the card runs itself.
 /// "full": All of them.
-/// "card": Those that today's software of the card has; the host computes the others.
+/// "card": Those that torch-spyre has; the host computes the others.
 export type CoverageName = "full" | "card";
 
 /// Which layouts weights may have.

@@ -28,7 +28,7 @@ export class ModelView {
   private readonly policy = new Choice("policy", (policy) => this.store.set({ policy }));
   private readonly out = h("div", { class: "view" });
   private compiled: { key: string; report: Report | null; error: string } = { key: "", report: null, error: "" };
-  /// A report from a file, shown until another graph or policy is asked for.
+  /// A report from a file, shown until another graph or policy is chosen.
   private opened: { report: Report; name: string; model: string; policy: string } | null = null;
   /// Why the last file was refused.
   private refused = "";
@@ -109,7 +109,7 @@ export class ModelView {
     }
   }
 
-  /// Shows the report of a file, or says why it is none.
+  /// Shows the report of a file, or an error that explains why it is none.
   async open(file: File | undefined): Promise<void> {
     if (!file) return;
     const turn = ++this.reading;

@@ -1,7 +1,7 @@
 //! Which operator of ATen is which operation of the card: the column `torch` of the table of operations, read.
 
 use std::sync::Arc;
-use zellige_op::TensorOp;
+use zellige_op::{TensorOp, TorchArgument, TorchOperator, TorchRole};
 
 /// What an argument of ATen is to the operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,32 +45,44 @@ pub(super) struct AtenRow {
     pub(super) arguments: Vec<AtenArgument>,
 }
 
-/// Every operator that is an operation of the table. [`OpRow`](zellige_op::OpRow) says how they are written.
+/// Every operator that is an operation of the table. [`OpRow`](zellige_op::OpRow) describes the form of these rows.
 pub(super) fn aten_rows() -> Vec<Arc<AtenRow>> {
-    let all = TensorOp::all_rows()
-        .flat_map(|op| op.torch.iter().map(|text| Arc::new(parse_row(op.name, text))));
+    let all = TensorOp::all_rows().flat_map(|row| {
+        row.torch.iter().map(|operator| Arc::new(AtenRow::from_operator(row.name, operator)))
+    });
     all.collect()
 }
 
-fn parse_row(op: &str, text: &str) -> AtenRow {
-    let (names, arguments) = text.split_once('(').expect("a row has an argument list");
-    let arguments = arguments.trim_end_matches(')').split(',').map(str::trim);
-    let argument = |text: &str| {
-        let (name, role) = match text.split_once('=') {
-            Some((name, "")) => (name, ArgumentRole::Attribute(name.into())),
-            Some((name, other)) => (name, ArgumentRole::Attribute(other.into())),
-            None => match (text.trim_end_matches(['!', '?', '~', '#', '^']), text.chars().last()) {
-                (name, Some('!')) => (name, ArgumentRole::Ignored),
-                (name, Some('?')) => (name, ArgumentRole::Refused(true)),
-                (name, Some('~')) => (name, ArgumentRole::Refused(false)),
-                (name, Some('#')) => (name, ArgumentRole::One),
-                (name, Some('^')) => (name, ArgumentRole::Dtype),
-                _ => (text, ArgumentRole::Operand),
+impl AtenRow {
+    fn from_operator(op: &str, operator: &TorchOperator) -> AtenRow {
+        let argument = |argument: &TorchArgument| AtenArgument {
+            name: argument.name.into(),
+            role: match argument.role {
+                TorchRole::Operand => ArgumentRole::Operand,
+                TorchRole::Attribute(name) => ArgumentRole::Attribute(name.into()),
+                TorchRole::Ignored => ArgumentRole::Ignored,
+                TorchRole::RefusedIf(truth) => ArgumentRole::Refused(truth),
+                TorchRole::One => ArgumentRole::One,
+                TorchRole::Dtype => ArgumentRole::Dtype,
             },
         };
-        AtenArgument { name: name.into(), role }
-    };
-    let form = |name: &str| {
+        AtenRow {
+            constant: operator.constant.map(|(name, value)| (name.into(), value.into())),
+            overloads: operator
+                .overloads
+                .iter()
+                .map(|name| ((*name).to_string(), ResultForm::from_overload(name)))
+                .collect(),
+            op: op.into(),
+            arguments: operator.arguments.iter().map(argument).collect(),
+        }
+    }
+}
+
+impl ResultForm {
+    /// By ATen's convention: an underscore ends the names of in-place operators, and overloads with `out` or `values`
+    /// write into arguments.
+    fn from_overload(name: &str) -> ResultForm {
         let (base, overload) = name.split_once('.').unwrap_or((name, ""));
         if base.ends_with('_') && !base.ends_with("__") {
             ResultForm::InPlace
@@ -79,15 +91,5 @@ fn parse_row(op: &str, text: &str) -> AtenRow {
         } else {
             ResultForm::New
         }
-    };
-    let (names, constant) = match names.trim().trim_end_matches(']').split_once('[') {
-        Some((names, pair)) => (names, pair.split_once('=')),
-        None => (names, None),
-    };
-    AtenRow {
-        constant: constant.map(|(name, value)| (name.into(), value.into())),
-        overloads: names.split_whitespace().map(|n| (n.to_string(), form(n))).collect(),
-        op: op.into(),
-        arguments: arguments.filter(|a| !a.is_empty()).map(argument).collect(),
     }
 }

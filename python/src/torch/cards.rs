@@ -13,7 +13,7 @@ use zellige_machine::{Hardware, Key, Timeline, parse_sencores};
 use zellige_op::CoverageProfile;
 use zellige_op::OpError;
 
-/// Choices that all cards share, and the cards that were asked for so far.
+/// Choices that all cards share, and the cards that exist so far.
 struct CardRegistry {
     builder: CardBuilder,
     made: Vec<OnceLock<Card>>,
@@ -39,7 +39,7 @@ pub(super) fn refuse_variable(name: &str, value: &str, accepted: &str) -> Device
     .into()
 }
 
-/// Whether a variable, or else the profile, says that a dtype is stored as it is.
+/// Whether a dtype is stored unchanged, by a variable or else by the profile.
 fn stores_unchanged(name: &str, usual: bool) -> Result<bool, DeviceError> {
     let Some(word) = env_variable(name) else { return Ok(usual) };
     KeptDtypes::parse_choice(&word)
@@ -106,7 +106,7 @@ pub(super) fn configure_cards() -> Result<(), DeviceError> {
     Ok(())
 }
 
-/// Card number `index`, made when it is first asked for.
+/// Card number `index`, made when it is first used.
 pub(super) fn find_card(index: usize) -> Result<&'static Card, DeviceError> {
     let cards = CARDS.get().expect("the device is registered after `configure`");
     let count = cards.made.len();

@@ -14,7 +14,7 @@ use zellige_machine::Hardware;
 const KNOWN_OPTIONS: [&str; 6] = ["cores", "hardware", "lx", "outputs", "policy", "strict"];
 
 /// What a user asks of a compilation, with the meaning of the flags of `zellige compile`. What is left out is as the
-/// environment says, and results have the layouts in which they are computed.
+/// environment sets, and results have the layouts in which they are computed.
 #[pyclass(module = "zellige", frozen)]
 #[derive(Debug, Clone)]
 pub(super) struct CompileOptions {
@@ -145,7 +145,7 @@ impl CompileOptions {
         self.hardware.as_ref().map_or(card.core_count(), |h| h.core_count().min(card.core_count()))
     }
 
-    /// What the compiler is asked for, on a card.
+    /// The options of the compiler for a card.
     pub(super) fn for_card(&self, card: &Card) -> Result<CompilerOptions, DeviceError> {
         let usual = match self.policy {
             CompilePolicy::Best => CompilerOptions::default(),

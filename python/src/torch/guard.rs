@@ -99,7 +99,7 @@ const OURS: FirstFunctions = FirstFunctions {
 
 fn refuse_guard(reason: &str) -> PyErr {
     DeviceFault::new_err(format!(
-        "this PyTorch has another device guard than torch 2.15 ({reason}): the current card cannot be told to it"
+        "this PyTorch has another device guard than torch 2.15 ({reason}): the current card cannot be passed to PyTorch"
     ))
 }
 

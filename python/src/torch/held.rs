@@ -1,7 +1,7 @@
 //! Dtypes that the card holds, and does not compute with: float64, complex numbers, wide unsigned integers.
 //!
-//! Their bits lie on the card as integers of the same width, so tensors of them can be made, copied and viewed
-//! there. Every operation on them is refused, and so done by the CPU, where it is counted.
+//! Their bits are stored on the card as integers of the same width, so tensors of them can be made, copied and viewed
+//! there. The card refuses every operation on them, and the CPU fallback computes and counts it.
 
 use super::handle::SeenTensor;
 use zellige_float::Dtype;

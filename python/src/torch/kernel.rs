@@ -29,7 +29,7 @@ pub(super) fn set_fallback(function: Py<PyAny>) {
     let _ = FALLBACK.set(function);
 }
 
-/// Tells the user something that is said once; `subject` is what the log calls it.
+/// Warns the user once; `subject` is the name of the warning in the log.
 pub(super) fn warn_once(py: Python<'_>, subject: &str, text: &str) -> PyResult<()> {
     if let Some(function) = FALLBACK.get() {
         function.getattr(py, "warn")?.call1(py, (subject, text))?;
@@ -301,7 +301,7 @@ fn execute_op(
     Ok(outputs)
 }
 
-/// New tensors that lie as those of PyTorch would.
+/// New tensors with the strides that PyTorch would give them.
 fn make_results(
     py: Python<'_>,
     card: &'static Card,
@@ -387,7 +387,7 @@ impl Kernel {
         match self.form {
             ResultForm::New => {
                 let mut made = make_results(py, card, &op, &inputs)?;
-                // Sums of small integers are wide unless somebody says otherwise.
+                // Sums of small integers are int64, as in PyTorch, unless the call names a dtype.
                 if let (Some(dtype), [one]) = (dtype, made.as_mut_slice())
                     && one.dtype() != dtype
                 {

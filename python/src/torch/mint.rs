@@ -126,7 +126,7 @@ fn mint_as<'py>(
     Ok(unsafe { Bound::from_owned_ptr(py, object.cast()) })
 }
 
-/// A tensor of zeros; `stride` are the host's, row-major ones unless said.
+/// A tensor of zeros; `stride` are the host's strides, by default row-major.
 #[pyfunction]
 #[pyo3(signature = (size, dtype, index, stride=None))]
 pub(super) fn empty<'py>(
@@ -172,7 +172,7 @@ pub(super) fn empty_strided<'py>(
     stride: Vec<i64>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let view = StridedLayout::new(&size, &stride, 0).map_err(|e| error::layout_error(&e))?;
-    // Of strides without elements all are dense, and PyTorch keeps those that were asked for.
+    // Without elements any strides are dense, and PyTorch keeps the given ones.
     if view.is_dense_non_overlapping() && !size.contains(&0) {
         return empty(py, size, dtype, index, Some(stride));
     }

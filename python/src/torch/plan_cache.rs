@@ -63,7 +63,7 @@ pub(super) fn compile_cached(
     like: Option<&CompileDecisions>,
     key: &str,
 ) -> zellige_compile::Result<(CompiledProgram, &'static str)> {
-    // Where decisions of the cache give no program, the search says why.
+    // Where decisions of the cache give no program, the search runs, and its error is the one to report.
     if let Some(decisions) = read_decisions(key)
         && let Ok(program) = compile_again(graph, options, &decisions)
     {

@@ -7,7 +7,7 @@ use super::{mint, plan_cache, store, stream};
 use crate::convert::from_json;
 use crate::error::{self, DeviceFault};
 use crate::stick::PyStickLayout;
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use zellige_compile::emit;
 use zellige_compile::report::report_program;
-use zellige_compile::{BadVariable, BufferLocation, CompileError, CompilerOptions, StepAction};
+use zellige_compile::{BadVariable, BufferLocation, CompilerOptions, StepAction, check_program};
 use zellige_device::{DeviceError, Tensor};
 use zellige_files::{create_numbered_folder, write_folder};
 use zellige_graph::InputRole;
@@ -68,7 +68,8 @@ impl Weights {
 type BufferRow =
     (String, String, Vec<i64>, Vec<i64>, i64, PyStickLayout, (&'static str, Option<u64>));
 
-/// How long a run goes on before it looks for an interrupt.
+/// The time between two checks of a run for an interrupt.
+// Short enough that Ctrl-C feels immediate, and long beside the check, which takes the lock of the interpreter.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Options with what the environment asks of compilations: `LX_PLANNING=0` leaves everything in memory,
@@ -76,6 +77,18 @@ const PATIENCE: Duration = Duration::from_millis(50);
 pub(super) fn with_environment(options: CompilerOptions) -> Result<CompilerOptions, DeviceError> {
     let refused = |e: BadVariable| refuse_variable(e.name, &e.value, e.accepted);
     options.with_variables(env_variable).map_err(refused)
+}
+
+/// The variable that has every compiled program checked against its graph.
+const CHECK_VARIABLE: &str = "ZELLIGE_CHECK";
+
+/// Whether programs are checked before they run. Tests ask for it; a user's compilation does not wait for it.
+fn wants_check() -> Result<bool, DeviceError> {
+    match env_variable(CHECK_VARIABLE).as_deref() {
+        None | Some("0") => Ok(false),
+        Some("1") => Ok(true),
+        Some(other) => Err(refuse_variable(CHECK_VARIABLE, other, "`0` or `1`")),
+    }
 }
 
 fn run_error(e: &ProgramRunError) -> PyErr {
@@ -118,13 +131,12 @@ impl Program {
             .map_err(|e| DeviceFault::new_err(format!("the graph: {e}")))?;
         let (program, source) = py
             .detach(|| plan_cache::compile_cached(&graph, &options, like, &key))
-            .map_err(|e| match e {
-                // What no card of that many cores can do, or place there, is a mistake of the caller, whatever the operation.
-                CompileError::HintCores { .. } | CompileError::NotInScratchpads { .. } => {
-                    PyValueError::new_err(e.to_string())
-                }
-                _ => DeviceFault::new_err(e.to_string()),
-            })?;
+            .map_err(|e| error::compile_error(&e))?;
+        if wants_check().map_err(|e| error::device_error(&e))? {
+            // The check shares no code with the passes, so it also finds mistakes of decisions that were read from the
+            // cache or taken from a program of other sizes.
+            py.detach(|| check_program(&program)).map_err(|e| error::compile_error(&e))?;
+        }
         Ok(Program { program: Arc::new(program), card: index, source, key })
     }
 
@@ -200,7 +212,7 @@ impl Program {
         from_json(py, &self.report_json()?)
     }
 
-    /// Every buffer: name, dtype, size, strides, offset, device layout, and where it lies.
+    /// Every buffer: name, dtype, size, strides, offset, device layout, and address.
     fn buffers(&self) -> Vec<BufferRow> {
         let buffer = |b: &zellige_compile::ProgramBuffer| {
             let view = b.laid.view();

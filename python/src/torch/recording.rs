@@ -33,7 +33,7 @@ impl Recorded {
     }
 
     /// The operations in their streams: name, stream, start and duration in microseconds of the card,
-    /// and when (nanoseconds since 1970) and in which thread the host asked for it.
+    /// and when (nanoseconds since 1970) and in which thread the host launched it.
     fn launches(&self) -> Vec<LaunchRow> {
         self.0.events().iter().filter_map(launch_row).collect()
     }

@@ -109,7 +109,7 @@ pub(super) fn keep_tensor(tensor: &Tensor) -> Result<usize, DeviceError> {
     Ok(address)
 }
 
-/// Forgets a storage: its memory goes back to the card.
+/// Forgets a storage: its memory is free on the card again.
 pub(super) fn forget_storage(address: usize) {
     if address != 0 {
         let gone = lock_storages().remove(&address);

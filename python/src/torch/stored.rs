@@ -35,7 +35,7 @@ pub(super) fn is_wide(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(matches!(tensor.format(), Format::F32 | Format::I64))
 }
 
-/// The layout that the device gives a tensor for which nobody asked for one.
+/// The layout that the device gives a tensor without a request for one.
 #[pyfunction]
 #[pyo3(signature = (size, dtype, stride=None))]
 pub(super) fn usual_layout(
@@ -94,7 +94,7 @@ pub(super) fn narrowing_warning(tensor: &Tensor) -> Option<String> {
     })
 }
 
-/// The number whose bits stand for infinity in the device's 16 bits.
+/// The number whose bits encode infinity in the device's 16 bits.
 fn infinity_encoding() -> PyResult<f64> {
     let fault = |e: zellige_float::ConvertError| DeviceFault::new_err(e.to_string());
     let (mut bits, mut number) = ([0; 2], [0; 8]);
@@ -104,7 +104,7 @@ fn infinity_encoding() -> PyResult<f64> {
     Ok(f64::from_le_bytes(number))
 }
 
-/// What a user is told when elements of a tensor are past the numbers of the device's 16 bits.
+/// The warning for a tensor with elements past the range of the device's 16 bits.
 pub(super) fn past_range_warning(
     py: Python<'_>,
     tensor: &Tensor,

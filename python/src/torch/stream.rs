@@ -28,7 +28,7 @@ pub(super) fn current_stream(index: usize) -> u32 {
     current_stream_id(index).number()
 }
 
-/// Work of this thread on a card goes to that stream from now on.
+/// Makes a stream the current one of this thread on a card.
 #[pyfunction]
 pub(super) fn set_stream(index: usize, number: u32) -> PyResult<()> {
     StreamId::new(number).map_err(|e| error::device_error(&e))?;

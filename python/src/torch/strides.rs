@@ -2,7 +2,7 @@
 //!
 //! Operators that compute element by element keep the order of their operands: the result of a transposed
 //! tensor is transposed, that of channels that come last has them last. So users may write
-//! `x.t().relu().t().view(-1)`. Where operands differ, the first one that tells two dimensions apart decides.
+//! `x.t().relu().t().view(-1)`. Where operands differ, the first one whose strides order two dimensions decides.
 
 use super::handle::DimList;
 use crate::error;
@@ -12,7 +12,7 @@ use zellige_device::{DeviceError, Tensor};
 use zellige_layout::StridedLayout;
 use zellige_op::TensorOp;
 
-/// How a result lies in memory that it fills.
+/// The order of dimensions of a result in memory that it fills.
 #[derive(Debug, PartialEq, Eq)]
 struct FillOrder {
     /// Its dimensions by falling strides.
@@ -131,7 +131,7 @@ pub(super) fn choose_strides(
     Ok(stride.to_vec())
 }
 
-/// Whether dimension `a` goes outside of `b`, by the first operand that has an opinion.
+/// Whether dimension `a` is outside of `b`, by the first operand whose strides order the two.
 fn is_outer_dim(strides: &[DimList], size: &[i64], a: usize, b: usize) -> Option<bool> {
     for stride in strides {
         match (stride[a], stride[b]) {
@@ -144,8 +144,8 @@ fn is_outer_dim(strides: &[DimList], size: &[i64], a: usize, b: usize) -> Option
     None
 }
 
-/// The operands of a pointwise operation, turned so that its result is row-major, and how that result is to
-/// be seen then; none where the result is row-major as it is.
+/// The operands of a pointwise operation, transposed so that its result is row-major, and the view of that result;
+/// none where the result is row-major without a transpose.
 pub(super) struct TransposedOperands {
     pub(super) inputs: SmallVec<[Tensor; 4]>,
     size: DimList,
@@ -172,7 +172,7 @@ impl TransposedOperands {
                 match (*wide, *n) {
                     (a, b) if a == b || b == 1 => {}
                     (1, b) => *wide = b,
-                    // The operation says what is wrong.
+                    // The operation refuses these operands with a message of its own.
                     _ => return Ok(None),
                 }
             }
@@ -202,7 +202,7 @@ impl TransposedOperands {
         Ok(Some(TransposedOperands { inputs, size, stride }))
     }
 
-    /// A result of the turned operands, in the dimensions that were asked for.
+    /// A result of the transposed operands, in the original order of dimensions.
     pub(super) fn transpose_back(&self, made: &Tensor) -> Result<Tensor, DeviceError> {
         made.view_with(|_| StridedLayout::new(&self.size, &self.stride, 0))
     }

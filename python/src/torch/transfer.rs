@@ -233,7 +233,7 @@ pub(super) fn fill<'py>(object: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -
     let Some(number) = NumberOperand::from_object(value) else {
         return Err(PyTypeError::new_err("a tensor is filled with a number of at most 64 bits"));
     };
-    // An infinity comes back as one: only a number that becomes another is worth a word.
+    // An infinity is downloaded as an infinity again, so only a finite number that changes needs a warning.
     let value = number.to_scalar().to_f64();
     if value.is_finite() && tensor.dtype() != Dtype::Bool {
         warn_of_passing(py, &tensor, || {

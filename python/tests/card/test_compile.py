@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import json
 import os
 import subprocess
 import sys
@@ -345,7 +346,7 @@ def test_reports():
     assert data["programs"][0]["steps"][0]["us"] >= 0 and zellige.report() is report
     assert '"traceEvents"' in report.chrome_trace() or report.chrome_trace().startswith("[")
     assert all(s["why"] for s in report.moves)
-    assert report.page().lstrip().lower().startswith("<!doctype html") and report.programs[0].data()["version"] == 2
+    assert report.page().lstrip().lower().startswith("<!doctype html") and report.programs[0].data()["version"] == 3
 
 
 def test_operators_of_the_device_inside_a_graph():
@@ -506,7 +507,9 @@ def test_one_refused_operator_leaves_the_rest_compiled(monkeypatch):
     def refusing(doc, device, like, options):
         for op in doc["ops"]:
             if op["op"] == "sin":
-                raise zellige.DeviceError(f"`{op['outputs'][0]} = sin` cannot run: this test says so")
+                refusal = zellige.DeviceError("this test says so")
+                refusal.refused_result = op["outputs"][0]
+                raise refusal
         return compile_(doc, device, like, options)
 
     monkeypatch.setattr(segment, "_program", refusing)
@@ -525,6 +528,26 @@ def test_one_refused_operator_leaves_the_rest_compiled(monkeypatch):
     assert [op for op, _ in report.fallbacks] == ["aten.sin.default"], str(report)
     assert {"matmul", "sum"} <= {s["op"] for s in report.steps} and len(report.current) == 2, str(report)
     assert any("this test says so" in reason for reason in report.refused.values())
+
+
+def test_an_error_has_the_refused_operation_as_a_field():
+    """The operation that is run alone is found by this field, whatever the message says."""
+    pin = {"layout": "SpyreTensorLayout(device_size=[2, 128, 256], stride_map=[256, 512, 1], device_dtype=SENINT4)"}
+    graph = {
+        "name": "g",
+        "inputs": [{"name": "a", "dtype": "float16", "size": [128, 512]}, {"name": "b", "dtype": "float16", "size": [512, 128]}],
+        "ops": [
+            {"op": "exp", "inputs": ["a"], "outputs": ["e"], "pin": pin},
+            {"op": "matmul", "inputs": ["e", "b"], "outputs": ["product"]},
+        ],
+        "outputs": ["product"],
+    }
+    with pytest.raises(zellige.DeviceError) as found:
+        zellige._native.Program(json.dumps(graph), 0)
+    assert found.value.refused_result == "product", str(found.value)
+    with pytest.raises(zellige.DeviceError) as found:
+        zellige._native.Program("{}", 0)
+    assert found.value.refused_result is None, "the refusal is about no single operation"
 
 
 def test_attention_with_a_bias_and_half_a_stick_of_head():
@@ -546,5 +569,6 @@ def test_a_hint_beyond_the_cores_is_an_error():
             return x @ w
 
     x, w = torch.rand(64, 128).half().to("spyre"), torch.rand(128, 256).half().to("spyre")
-    with pytest.raises(Exception, match="split=4 of dim N needs more cores than there are: 32 slices"):
+    refusal = "split=4 of dim N needs more cores than there are: the hints before it take 32 slices"
+    with pytest.raises(Exception, match=refusal):
         torch.compile(function, backend="spyre")(x, w)

@@ -109,7 +109,7 @@ def test_what_somebody_else_replaced_stays():
     undo = change.apply()
     torch.backends.mha._of_a_test = other = object()
     try:
-        with pytest.warns(RuntimeWarning, match="_of_a_test was replaced by somebody else"):
+        with pytest.warns(RuntimeWarning, match="_of_a_test was replaced by other code"):
             undo()
         assert torch.backends.mha._of_a_test is other
     finally:

@@ -10,7 +10,7 @@ BYTES_IN_STICK = 128
 
 
 def get_spyre_tensor_layout(tensor):
-    """How a tensor of the device lies."""
+    """The device layout of a tensor."""
     layout = tensor.device_tensor_layout()
     if layout is None:
         raise RuntimeError(f"the tensor is on {tensor.device}, not on the device spyre")
@@ -18,12 +18,12 @@ def get_spyre_tensor_layout(tensor):
 
 
 def spyre_empty_with_layout(size, stride, dtype, layout):
-    """A tensor of zeros that lies as said."""
+    """A tensor of zeros in the given layout."""
     return _layouts.empty_with_layout(size, layout, dtype=dtype, stride=stride)
 
 
 def empty_with_layout(size, layout, dtype=None, device=None, pin_memory=None, memory_format=None):
-    """A tensor of zeros that lies as said, with row-major strides."""
+    """A tensor of zeros in the given layout, with row-major strides."""
     import torch
 
     if memory_format not in (None, torch.contiguous_format, torch.preserve_format):
@@ -45,7 +45,7 @@ def spyre_empty_reserved(size, stride, dtype, dim, max):
 
 
 def get_reserved_dims(tensor):
-    """The sizes that the dimensions of a tensor can take where it lies; None of a tensor without a reservation, and of
+    """The sizes that the dimensions of a tensor can take in its reserved memory; None of a tensor without a reservation, and of
     one on another device."""
     import torch
     from zellige.spyre import dynamic_sizes

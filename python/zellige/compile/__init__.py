@@ -7,7 +7,7 @@ segment is compiled for the sizes and layouts of the tensors that really come, o
 
 from .report import Report, last_report, reports
 
-# Names of the documents. Those of Inductor cost an import of it, so they are made when they are asked for.
+# Names of the documents. Those of Inductor cost an import of it, so they are made at their first use.
 _TILED = ("BYTES_IN_STICK", "DeviceTensorLayout", "FixedTiledLayout")
 _LAYOUTS = ("new_empty_with_layout", "restickify", "to_with_layout")
 

@@ -35,7 +35,7 @@ def _decompositions() -> dict:
     kept = names()
     table = core_aten_decompositions()
     aten = torch.ops.aten
-    # What is written by operators of the card is taken apart here in the same way.
+    # Eager kernels decompose these operators into operators of the card; graphs are decomposed in the same way.
     table[aten.convolution.default] = convolutions.convolution
     table[aten.convolution_backward.default] = convolutions.convolution_backward
     table[aten.max_pool2d_with_indices_backward.default] = convolutions.max_pool2d_with_indices_backward
@@ -116,8 +116,8 @@ def programs_of(gm: torch.fx.GraphModule, report: Report, wanted=lambda node: Tr
 
 
 def _states(graph: torch.fx.Graph, segment: torch.fx.Node) -> dict[int, int]:
-    """Outputs of a segment that are only copied into an argument of it, which nobody else reads: they
-    become part of its program, and the copies vanish."""
+    """Outputs of a segment that are only copied into an argument of it, which has no other reader: they
+    become part of its program, and the copies are removed."""
     found: dict[int, int] = {}
     outputs = [u for u in segment.users if u.target is operator.getitem] or [segment]
     for output in outputs:
@@ -145,7 +145,7 @@ def _states(graph: torch.fx.Graph, segment: torch.fx.Node) -> dict[int, int]:
 
 
 def is_exchange(node) -> bool:
-    """Whether a node exchanges tensors with other processes, or waits for that: it runs where it stands, between
+    """Whether a node exchanges tensors with other processes, or waits for that: it runs in its place in the graph, between
     programs, by the group's own backend."""
     return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace in _EXCHANGES
 

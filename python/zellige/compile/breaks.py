@@ -7,7 +7,7 @@ import logging
 import re
 
 _LOGGER = "torch._dynamo.symbolic_convert.__graph_breaks"
-# Breaks that nobody asks for are forgotten in the end.
+# The oldest breaks are forgotten, as a long process may have any number of them.
 _MOST = 1000
 
 
@@ -25,7 +25,7 @@ class GraphBreak:
 
 
 class _Listener(logging.Filter):
-    """Takes breaks from the log in which PyTorch writes them, and lets through what the user asked for."""
+    """Takes breaks from the log in which PyTorch writes them, and passes on the lines that the user's settings show."""
 
     def __init__(self):
         super().__init__()
@@ -42,9 +42,8 @@ class _Listener(logging.Filter):
 def read(message: str) -> GraphBreak:
     """A break from PyTorch's words for it."""
     at = re.search(r"in user code at (\S+)", message)
-    explained = re.search(r"Explanation: (.*)", message)
-    said = re.search(r"Reason: (.*)", message)
-    reason = explained or said
+    # Some messages have an explanation, others only a reason; the explanation is the longer of the two.
+    reason = re.search(r"Explanation: (.*)", message) or re.search(r"Reason: (.*)", message)
     hints = [h for h in re.findall(r"Hint: (.*)", message) if "report an issue" not in h]
     return GraphBreak(
         at.group(1) if at else "unknown",

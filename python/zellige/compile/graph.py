@@ -93,21 +93,21 @@ def _probe(node):
     return 2 if value is None else value if isinstance(value, (int, float, bool)) else 2
 
 
-def emit(w: Writer, node) -> None:
+def emit(writer: Writer, node) -> None:
     """Adds a node to the graph."""
     try:
-        _emit(w, node)
+        _emit(writer, node)
     except Refused as refusal:
         refusal.node = node.name
         raise
 
 
-def _emit(w: Writer, node) -> None:
-    w.node = node
-    args, kwargs = w.value(list(node.args)), {k: w.value(v) for k, v in node.kwargs.items()}
+def _emit(writer: Writer, node) -> None:
+    writer.node = node
+    args, kwargs = writer.value(list(node.args)), {k: writer.value(v) for k, v in node.kwargs.items()}
     rule = rules().get(node.target)
     if rule is not None:
-        w.env[node] = rule(w, node, *args, **kwargs)
+        writer.env[node] = rule(writer, node, *args, **kwargs)
         return
     if not isinstance(node.target, torch._ops.OpOverload):
         raise Refused(f"{node.target} is not an operator of PyTorch")
@@ -133,18 +133,18 @@ def _emit(w: Writer, node) -> None:
                 raise Refused(f"the compiler does not support `{name}={value}` of {node.target}")
         else:
             wanted = value
-            operands[0] = w.op("cast", [operands[0]], [node.name + ".cast"], dtype=value, wide=_native.keeps(value))
+            operands[0] = writer.op("cast", [operands[0]], [node.name + ".cast"], dtype=value, wide=_native.keeps(value))
     value = node.meta["val"]
     if any(isinstance(o, float) for o in (*operands, *attributes.values())) and isinstance(value, torch.Tensor) and value.is_floating_point():
         given = [a.meta["val"] for a in node.all_input_nodes if isinstance(a.meta.get("val"), torch.Tensor)]
         if given and not any(t.is_floating_point() for t in given):
             # A float without a fraction is written as an integer is: the tensors beside it say that it is one.
             like = dict(dtype=str(value.dtype).removeprefix("torch."), wide=_native.keeps(value.dtype))
-            operands = [w.op("cast", [o], [f"{node.name}.float{i}"], **like) if isinstance(o, str) else o for i, o in enumerate(operands)]
+            operands = [writer.op("cast", [o], [f"{node.name}.float{i}"], **like) if isinstance(o, str) else o for i, o in enumerate(operands)]
     outputs = [f"{node.name}.{i}" for i in range(len(value))] if isinstance(value, (list, tuple)) else None
     if wanted is not None and "float" not in wanted:
-        # Sums of small integers are wide unless somebody says otherwise.
-        operands, attributes = [w.op(kernel.op, operands, [node.name + ".wide"], **attributes)], dict(dtype=wanted)
-        w.env[node] = w.op("cast", operands, outputs, **attributes)
+        # Sums of small integers are int64, as in PyTorch, unless the call names a dtype.
+        operands, attributes = [writer.op(kernel.op, operands, [node.name + ".wide"], **attributes)], dict(dtype=wanted)
+        writer.env[node] = writer.op("cast", operands, outputs, **attributes)
         return
-    w.env[node] = w.op(kernel.op, operands, outputs, **attributes)
+    writer.env[node] = writer.op(kernel.op, operands, outputs, **attributes)

@@ -46,7 +46,7 @@ def forget() -> None:
 
 
 def split_of(node, op: str, shape_of) -> dict[str, int]:
-    """The slices that are asked for loops of an operation."""
+    """The slices that hints request for loops of an operation."""
     asked = (node.meta.get("custom") or {}).get(_META)
     value = node.meta.get("val")
     if not asked or op in VIEWS or not isinstance(value, torch.Tensor):

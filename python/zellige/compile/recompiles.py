@@ -15,7 +15,7 @@ _seen: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 @dataclasses.dataclass(frozen=True)
 class Recompile:
-    """A function that was compiled again. ``guards`` says for each graph that was there why it did not fit."""
+    """A function that was compiled again. ``guards`` has for each existing graph the reason why it did not fit."""
 
     at: str
     function: str

@@ -206,8 +206,8 @@ class Report:
     def _sources(self) -> str:
         """What was not searched for."""
         found = [p.source for p in self.programs]
-        told = {"cache": "with decisions of the cache", "other sizes": "as for other sizes"}
-        parts = [f"{found.count(source)} {words}" for source, words in told.items() if source in found]
+        origins = {"cache": "with decisions of the cache", "other sizes": "as for other sizes"}
+        parts = [f"{found.count(source)} {words}" for source, words in origins.items() if source in found]
         return f" ({', '.join(parts)})" if parts else ""
 
     def emit(self, folder) -> list[pathlib.Path]:
@@ -215,7 +215,7 @@ class Report:
         SuperDSC bundle, transfer descriptors, KTIR, host program, report. Nothing that is there is written over.
 
         Returns the folders, in the order of :attr:`programs`. What a form leaves out is a warning of the logger
-        ``zellige.compile`` and stands in ``host.json``."""
+        ``zellige.compile`` and is in ``host.json``."""
         return [_emitted(program, folder) for program in self.programs]
 
     def page(self, index: int = 0) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 
 import sympy
@@ -22,7 +21,8 @@ from .recompiles import KnownLayouts, Recompile
 from .weights import is_weight
 
 
-# Tuples of sizes and layouts whose programs stay loaded.
+# Tuples of sizes and layouts whose programs stay loaded: a program holds memory of the card, and a loop over ever new
+# sizes would otherwise fill it.
 _LOADED = 64
 
 
@@ -99,7 +99,7 @@ class Segment(torch.nn.Module):
         return entry
 
     def _note_layouts(self, args) -> None:
-        """Reports a program that only another layout asked for."""
+        """Reports a program that was compiled only because an input has another layout."""
         changed = self._layouts.note([n.name for n in self._places], args)
         if not changed:
             return
@@ -149,12 +149,8 @@ def _copied(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 def _refused_node(module, error) -> str | None:
     """The node of the graph that a refusal is about."""
-    if isinstance(error, Refused):
-        named = error.node
-    else:
-        # "`name = operation` cannot run": the compiler's names begin with those of the nodes.
-        found = re.match(r"`([^ `]+) = ", str(error))
-        named = found.group(1) if found else None
+    # A result of the compiler is named after its node, with a suffix where one node becomes several operations.
+    named = error.node if isinstance(error, Refused) else error.refused_result
     names = [n.name for n in module.graph.nodes if n.op == "call_function"]
     fitting = [n for n in names if named is not None and (named == n or named.startswith(n + "."))]
     return max(fitting, key=len) if fitting and len(names) > 1 else None
@@ -193,14 +189,14 @@ def _reserved_or_itself(tensor):
 _ALL, _STORAGE = ".all", ".storage"
 
 
-def _seen(writer, node, tensor):
+def _view_storage(writer, node, tensor):
     """A view of its storage, with the strides and the offset that it has in PyTorch."""
     writer.node = node
     view = dict(size=list(tensor.shape), stride=list(tensor.stride()), storage_offset=tensor.storage_offset())
     return writer.op("as_strided", [writer.env[node]], [node.name], **view)
 
 
-def _shown(writer, node, tensor):
+def _slice_reservation(writer, node, tensor):
     """The part of a reservation that its tensor has now; the program slices it out of the reserved memory."""
     writer.node = node
     name = writer.env[node]
@@ -267,8 +263,8 @@ def _in_own_order(writer, node, known):
     if order is None:
         return None
     writer.node = node
-    turned = writer.op("permute", [writer.env[node]], [node.name + ".ordered"], dims=order)
-    writer.env[node] = writer.op("clone", [turned], [node.name + ".written"])
+    permuted = writer.op("permute", [writer.env[node]], [node.name + ".ordered"], dims=order)
+    writer.env[node] = writer.op("clone", [permuted], [node.name + ".written"])
     return size, stride
 
 
@@ -341,9 +337,9 @@ class _CompiledSegment:
             writer.doc["inputs"].append(entry)
             env[node] = entry["name"]
             if entry["name"].endswith(_ALL):
-                env[node] = _shown(writer, node, arg)
+                env[node] = _slice_reservation(writer, node, arg)
             elif entry["name"].endswith(_STORAGE):
-                env[node] = _seen(writer, node, arg)
+                env[node] = _view_storage(writer, node, arg)
         for node in module.graph.nodes:
             if node.op == "call_function":
                 emit(writer, node)

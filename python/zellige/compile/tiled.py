@@ -22,7 +22,7 @@ BYTES_IN_STICK = 128
 class FixedTiledLayout(FixedLayout):
     """The layout of a buffer on the card.
 
-    ``allocation`` says where a planned buffer lies: ``{"lx": address}`` in every scratchpad, ``{"pool": address}`` in
+    ``allocation`` is the address of a planned buffer: ``{"lx": address}`` in every scratchpad, ``{"pool": address}`` in
     the program's part of device memory; it is empty of a buffer that has a block of its own, such as an input.
     """
 

@@ -79,6 +79,8 @@ def _side(placements, mesh, group):
 
 def _steps(sizes, labels):
     """The first label and what a step along every dimension adds; None where labels are no such sums."""
+    # A mesh may number its processes in any order. Only an order that is a sum of steps is a layout, so that is
+    # what is checked.
     places = list(itertools.product(*(range(n) for n in sizes)))
     at = dict(zip(places, labels))
     first = labels[0]
@@ -90,6 +92,7 @@ def _steps(sizes, labels):
 
 def numbers(src, dst, size):
     """How the devices of both sides are numbered, and the process of the group that has each number."""
+    # The order of the group first, because then no table of ranks is needed; else the order of one of the meshes.
     for given in (None, src, dst):
         if given is not None and not isinstance(given, Side):
             continue
@@ -127,6 +130,8 @@ def _reduced(tensor, mesh, placements):
         wanted = placements[k] if mesh == tensor.device_mesh else Replicate()
         dims = [getattr(p, "dim", None) for j, p in enumerate(old) if j != k]
         dims += [getattr(p, "dim", None) for j, p in enumerate(placements) if j != k]
+        # A reduce-scatter gives each process its part of the sum at once, but only along a dimension that no other
+        # dimension of the mesh divides.
         plain = type(wanted).__name__ == "Shard" and wanted.dim not in dims
         settled.append(wanted if plain else Replicate())
     return tensor.detach().redistribute(placements=settled)
@@ -177,11 +182,12 @@ def reshard(tensor, mesh, placements, group, out, memory, timeout, progress, top
     rank = dist.get_rank()
     has = lambda m: rank in _ranks(m)
     with torch.no_grad():
+        # A process may be in the group and in neither mesh; it takes part in the exchange without elements.
         local = tensor.to_local().contiguous() if has(source) else None
     result = None
     if out is not None and is_dtensor(out):
         if out.device_mesh != mesh or tuple(out.placements) != placements or out.shape != tensor.shape:
-            raise ValueError("out: a DTensor of the same shape, on the mesh and with the placements that are asked for")
+            raise ValueError("out: a DTensor of the same shape, on the mesh and with the placements of the result")
         result = out
         out = out.to_local() if has(mesh) else None
     src, dst = sides(tensor.placements, source, group), sides(placements, mesh, group)
@@ -192,6 +198,7 @@ def reshard(tensor, mesh, placements, group, out, memory, timeout, progress, top
     moved = _run(local, out, group, tensor.dtype, find, timeout, progress, silent=True)
     if result is not None:
         return result
+    # Built from a cached specification, which `from_local` would derive again at every call.
     spec = _spec(mesh, placements, tensor.shape, tensor.dtype)
     if spec is not None:
         return DTensor(moved, spec, requires_grad=False)

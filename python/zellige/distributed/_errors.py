@@ -1,4 +1,4 @@
-"""What goes wrong between processes."""
+"""Errors of exchanges between processes."""
 
 
 class ReshardError(RuntimeError):

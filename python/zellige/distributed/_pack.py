@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def _view(tensor, sizes, steps, begin):
-    """Elements of a flat tensor along loops. A view has no steps back: it is made forward and turned round."""
+    """Elements of a flat tensor along loops. PyTorch has no negative strides, so a loop that runs backwards is a forward view that is flipped."""
     back = [k for k, step in enumerate(steps) if step < 0]
     begin += tensor.storage_offset() + sum((sizes[k] - 1) * steps[k] for k in back)
     return tensor.as_strided(sizes, [abs(step) for step in steps], begin), back

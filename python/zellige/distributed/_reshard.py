@@ -17,7 +17,8 @@ from . import _dtensor, _pack
 from ._errors import ReshardError
 from ._wire import Deadline, wire_of
 
-# What every process tells every other one first: this many bytes, and behind them messages that are as short.
+# Bytes of the header that every process sends to every other one first. Messages that are as short travel behind it,
+# because they cost no further latency there.
 _HEADER = 320
 _SLOT = 8192
 _SHORT_SLOT = 512
@@ -26,7 +27,7 @@ _DIGEST = 32
 _BUFFER, _SHARD, _INLINE = 0, 1, 2
 
 _KEPT_PLANS = 256
-# Bytes of a result from which on huge pages are asked for.
+# Bytes of a result from which on huge pages are requested: shorter results touch too few pages to gain by them.
 _HUGE = 1 << 22
 _CPU = torch.device("cpu")
 _KEPT_ROUNDS = 32
@@ -160,7 +161,7 @@ class _Slots:
             self._told = header
 
     def agreed(self, header):
-        """Whether every process says the same, and none refuses."""
+        """Whether every process has the same plan, and none refuses."""
         size, slot, device = self._key
         said = header[: _DIGEST + 1]
         if device.type == "cpu":
@@ -254,7 +255,7 @@ def plan(src, dst, shape=None, dtype=torch.float32, *, rank=0, ranks=None, mesh=
     if ranks is None:
         own, other = _axes(mesh), _axes(mesh if dst_mesh is None else dst_mesh)
         if own is None or other is None:
-            raise ValueError("ranks: how many processes there are, where no mesh says it")
+            raise ValueError("ranks: give the number of processes, or a mesh that has it")
         count = lambda axes: torch.Size(n for _, n in axes).numel()
         ranks = max(count(own), count(other))
     return _plan_of(src, dst, shape, dtype, rank, ranks, mesh, dst_mesh, memory, topology)
@@ -269,7 +270,7 @@ def _form(what, tensor, shapes, rank):
     if tensor is None:
         raise ValueError(f"{what}: rank {rank} holds a shard of {tuple(shapes[0])}, and None is given")
     if not tensor.is_contiguous():
-        raise ValueError(f"{what}: elements must lie in a row; this has strides {tuple(tensor.stride())}: call .contiguous()")
+        raise ValueError(f"{what}: elements must be contiguous; this has strides {tuple(tensor.stride())}: call .contiguous()")
     shape = list(tensor.shape)
     if shape == shapes[0]:
         return len(shapes) == 1
@@ -425,7 +426,7 @@ class _Move:
         try:
             progress(done if index + 1 < self.plan.rounds else total, total)
         except Exception as error:
-            # The others wait for this process: it goes on to the end, and raises then.
+            # The others wait for this process, so it continues to the end and raises then.
             self.complaint = error
         return done
 
@@ -454,10 +455,10 @@ def _agree(found):
     for rank, (digest, _, text) in enumerate(found):
         kinds.setdefault(digest, (text, []))[1].append(rank)
     if len(kinds) > 1:
-        said = "; ".join(
+        plans = "; ".join(
             f"{'rank' if len(ranks) == 1 else 'ranks'} {', '.join(map(str, ranks))}: {text}" for text, ranks in kinds.values()
         )
-        raise ReshardError(f"the processes have different plans, and nothing was sent. {said}")
+        raise ReshardError(f"the processes have different plans, and nothing was sent. {plans}")
 
 
 class _Bar:

@@ -42,7 +42,7 @@ class HostWire:
         self._backend = group if backend is None else backend
 
     def swap(self, output, input):
-        """The same number of bytes from everybody to everybody."""
+        """The same number of bytes from every process to every other."""
         return self._backend.alltoall_base(output, input, [], [])
 
     def exchange(self, sends, receives):
@@ -64,7 +64,7 @@ class CudaWire:
         operations = [dist.P2POp(dist.irecv, t, group=self._group, group_peer=p) for t, p in receives]
         operations += [dist.P2POp(dist.isend, t, group=self._group, group_peer=p) for t, p in sends]
         works = dist.batch_isend_irecv(operations) if operations else []
-        # One work may stand for all of them.
+        # A library may return one handle for all of them.
         return [None] * len(receives), works
 
 

@@ -25,7 +25,7 @@ _SCHEMAS = {
 
 
 def _part(input, output, dims, offsets):
-    """The part of ``output`` that ``input`` goes to."""
+    """The part of ``output`` that ``input`` is written to."""
     if len(dims) != len(offsets):
         raise ValueError(f"overwrite takes one offset for each dimension, not {len(offsets)} for {len(dims)}")
     if input.dim() != output.dim():

@@ -74,10 +74,12 @@ def init() -> None:
     """Does nothing: cards start when they are first used."""
 
 
+# PyTorch calls these names on every accelerator, also where there is nothing to do.
 def _lazy_init() -> None:
     pass
 
 
+# PyTorch refuses CUDA in a forked process; the simulated card is memory of the process, which a fork copies.
 def _is_in_bad_fork() -> bool:
     return False
 
@@ -87,7 +89,7 @@ def _is_compiled() -> bool:
 
 
 def device_count() -> int:
-    """The number of cards: ``ZELLIGE_DEVICES``, 2 unless said, and those of them that ``SPYRE_VISIBLE_DEVICES``,
+    """The number of cards: ``ZELLIGE_DEVICES``, 2 by default, and those of them that ``SPYRE_VISIBLE_DEVICES``,
     ``SPYRE_DEVICES`` or ``AIU_WORLD_SIZE`` leave visible."""
     return _native.device_count()
 
@@ -181,6 +183,7 @@ def chrome_trace(device=None) -> str:
     """What the card did, as a Chrome trace in simulated time: during the last ``torch.profiler.profile``
     that is over, or from the start on with ``ZELLIGE_TRACE=<events>`` in the environment."""
     index = index_of(device)
+    # With the variable a card keeps its own events, which cover more than the last profile.
     if os.environ.get("ZELLIGE_TRACE", "").strip().strip("0"):
         return _native.trace(index)
     trace = profiling.recorded(index)

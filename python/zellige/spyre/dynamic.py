@@ -165,7 +165,7 @@ class _Request:
         )
 
     def _misfit(self, full: list[int]) -> str | None:
-        """Why the device layout asked for does not take the largest size."""
+        """Why the given device layout does not take the largest size."""
         if self.layout is None or self.layout.host_size == full:
             return None
         if self.layout.host_size is not None:
@@ -241,7 +241,7 @@ def empty_dynamic(size, *, max=None, dynamic=None, layout=None, dtype=None, devi
 @torch._disable_dynamo
 def to_dynamic(tensor: torch.Tensor, *, max=None, dynamic=None, layout=None, device=None, dtype=None, copy=False):
     """The tensor on the device, with a reservation. One that has the same reservation already is given as
-    it is, unless a copy is asked for."""
+    it is, unless ``copy`` is true."""
     _outside_of_graphs()
     dtype = tensor.dtype if dtype is None else dtype
     request = _Request(tensor.shape, dtype, max=max, dynamic=dynamic, layout=layout, like=tensor)

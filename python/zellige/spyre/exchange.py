@@ -20,6 +20,7 @@ import torch.distributed as dist
 from .. import _logs, _native
 
 # Exchanges that are remembered.
+# Bounded, because a training run exchanges gradients for days.
 _KEPT = 10_000
 # Elements of a tensor whose size a header tells; longer ones are told by their number of elements.
 _DIMS = 8

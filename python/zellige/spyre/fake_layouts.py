@@ -1,4 +1,4 @@
-"""Layouts of fake tensors, which stand for tensors while a graph is traced and have no memory.
+"""Layouts of fake tensors, which represent tensors while a graph is traced and have no memory.
 
 As on the card, a layout belongs to a storage and so to all views of it: it is an attribute of the fake storage. A fake
 tensor gets the layout of the tensor that it stands for; results of operators that take a layout get that one. The
@@ -38,7 +38,7 @@ def find_layout(tensor: torch.Tensor) -> TracedLayout | None:
 
 
 def is_fake(tensor: torch.Tensor) -> bool:
-    """Whether a tensor stands for another."""
+    """Whether a tensor represents another while a graph is traced."""
     return isinstance(tensor, torch._subclasses.FakeTensor)
 
 

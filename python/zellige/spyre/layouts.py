@@ -9,11 +9,11 @@ from .._native import DataFormats, SpyreTensorLayout  # noqa: F401 - torch.spyre
 
 
 class WrongDevice(RuntimeError, ValueError):
-    """Another device than the card. torch-spyre says ValueError, and PyTorch RuntimeError: it is both."""
+    """Another device than the card. torch-spyre raises a ValueError, and PyTorch a RuntimeError, so this is both."""
 
 
 def on_card(device, what: str) -> torch.device:
-    """The device that ``what`` is asked for; the default one where that is a card."""
+    """The device on which ``what`` is made; the default one where that is a card."""
     if device is None:
         # Dynamo cannot trace the question for the default device, and can trace a tensor that is made on it.
         usual = torch.empty(0).device if torch.compiler.is_compiling() else torch.get_default_device()

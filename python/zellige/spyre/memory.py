@@ -17,7 +17,7 @@ def memory_stats(device=None) -> dict:
 
 
 def memory_allocated(device=None) -> int:
-    """Bytes that live tensors asked for."""
+    """Bytes of live tensors, as requested."""
     return _stats(device)["allocated"]
 
 
@@ -55,7 +55,7 @@ def mem_get_info(device=None) -> tuple[int, int]:
 
 
 def empty_cache(device=None) -> None:
-    """Does nothing: memory goes back with its last tensor."""
+    """Does nothing, because memory is freed with its last tensor."""
 
 
 def memory_summary(device=None, abbreviated: bool = False) -> str:

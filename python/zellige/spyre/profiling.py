@@ -5,7 +5,7 @@ extended: a profile that asks for a device (the default does) records the cards 
 gets a process for each card, and its tables the card's time. A profile in which no card did anything is
 what PyTorch made of it, byte by byte.
 
-A card's clock is not the host's. In a trace its first event stands where the profile begins, and all
+A card's clock is not the host's. In a trace its first event is placed at the beginning of the profile, and all
 others as far from it as they are on the card; ``simulated us`` is the moment on the card's own clock,
 that of ``torch.spyre.Event``.
 """
@@ -200,7 +200,7 @@ def _category(name: str) -> str:
 
 
 def _call(event: dict, base_ns: int, number: int) -> dict:
-    """The host's side of a launch: tools find the operator that asked for it by the number of both."""
+    """The host's side of a launch: tools find the operator that launched it by the number of both."""
     given = event["args"]
     return {
         "ph": "X", "cat": "privateuse1_runtime", "name": f"launch {event['name']}", "pid": os.getpid(),

@@ -144,7 +144,7 @@ def _restored(device, state):
 
 
 class _GeneratorClass(type(torch._C.Generator)):
-    """Makes a generator of the device that is asked for; all of them are instances."""
+    """Makes a generator of the given device; the generators of all devices are instances."""
 
     def __call__(cls, device="cpu"):
         if not isinstance(device, torch._C.Generator) and torch.device(device).type == "spyre":

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class WrongType(TypeError, ValueError):
-    """An argument of another type than is wanted. torch-spyre says ValueError, and Python TypeError: it is both."""
+    """An argument of a wrong type. torch-spyre raises a ValueError, and Python a TypeError, so this is both."""
 
 
 class Range(NamedTuple):

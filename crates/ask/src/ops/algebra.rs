@@ -59,6 +59,7 @@ pub(super) fn answer_parse(r: &Request) -> OpAnswer {
 }
 
 /// More replicas than this are not listed in one answer.
+// A replica is some dozens of bytes of JSON, so this bounds an answer to some megabytes.
 const MAX_LISTED: i64 = 1 << 18;
 
 pub(super) fn answer_apply(r: &Request) -> OpAnswer {
@@ -97,6 +98,7 @@ pub(super) fn answer_apply(r: &Request) -> OpAnswer {
     }
     let mut out = Vec::new();
     for c in coords {
+        // A request may name a million coordinates, and each counts against its time.
         zellige_guard::count_step();
         let coordinate = parse_ints("coords", c)?;
         let found = layout
@@ -135,6 +137,7 @@ pub(super) fn answer_group_many(r: &Request) -> OpAnswer {
 }
 
 pub(super) fn answer_tile(r: &Request) -> OpAnswer {
+    // Both names are accepted, because the other operators call their operand `layout`.
     let inner = if r.get("layout").is_some() { "layout" } else { "inner" };
     let (inner, outer) = (r.require_operand(inner)?, r.require_operand("outer")?);
     let tiled =
@@ -184,6 +187,7 @@ pub(super) fn answer_direct_sum(r: &Request) -> OpAnswer {
 /// The interleaved shape, checked against `other_shape` where that is given.
 fn interleaved_shape(r: &Request, given: &[i64], odd: bool) -> Result<Vec<i64>, RequestFault> {
     if let Some(other) = r.optional_ints("other_shape")? {
+        // The interleaved shape alternates between the two operands, so the other operand has every second extent.
         let found: Vec<i64> = given.iter().skip(usize::from(odd)).step_by(2).copied().collect();
         if found != other {
             let message =
@@ -216,6 +220,8 @@ pub(super) fn answer_slice(r: &Request) -> OpAnswer {
     match layout.slice_region(&shape, &region) {
         Ok(found) => Ok(json!({"layout": r.print_layout(&found)?})),
         Err(e @ (LayoutError::NotExpressible { .. } | LayoutError::TooLarge { .. })) => {
+            // The region has no layout of the same form, but it is a window of the whole: the user gets that beside
+            // the proof that nothing simpler exists.
             let general = layout.slice_as_window(&shape, &region)?;
             let index = match &e {
                 LayoutError::NotExpressible { index, .. } => json!({"index": index}),

@@ -28,6 +28,7 @@ pub(super) fn answer_analyze(r: &Request) -> OpAnswer {
     let (layout, shape) = r.layout_and_shape("layout")?;
     let bits = r.element_bits(&r.parse_layout("layout")?)?;
     let (access, width) = read_access(r)?;
+    // Banks and sectors are those of one memory; an element in a register of a lane is in none.
     let in_memory = layout.tile().axes() == [Axis::M] && layout.size() > 0;
     let (mut sectors, mut per_warp, mut banks) = (Value::Null, Value::Null, Value::Null);
     if in_memory {
@@ -49,6 +50,8 @@ pub(super) fn answer_analyze(r: &Request) -> OpAnswer {
 pub(super) fn answer_conflicts(r: &Request) -> OpAnswer {
     let (layout, shape) = r.layout_and_shape("layout")?;
     let bits = r.element_bits(&r.parse_layout("layout")?)?;
+    // `analyze` may assume a row, because it answers more than this; a request about conflicts alone would mislead
+    // with an access that nobody named.
     r.require_field("access")?;
     let (access, width) = read_access(r)?;
     Ok(conflicts_json(&layout.find_bank_conflicts(&shape, bits, &access, width)?))
@@ -96,6 +99,8 @@ const MAX_LISTED: i64 = 1 << 20;
 
 /// Refuses a tensor whose positions are too many for one answer; a shape that fits in no number is refused elsewhere.
 fn refuse_unlistable(shape: Option<Vec<i64>>) -> Result<(), RequestFault> {
+    // A product past 64 bits becomes zero here and passes, because reading the layout refuses it with a better
+    // message.
     let count = checked_product(shape.unwrap_or_default(), "the number of elements").unwrap_or(0);
     if count <= MAX_LISTED {
         return Ok(());
@@ -135,6 +140,7 @@ pub(super) fn answer_physical_order(r: &Request) -> OpAnswer {
             witness: json!({"name": other.name()}),
         });
     }
+    // The order is a permutation with gaps, and a replicated element would be in it several times.
     if layout.analyze_image()?.copies > 1 {
         let message = "an element has several places, and a physical order names one";
         return Err(RequestFault::new("not_expressible", message));
@@ -145,6 +151,7 @@ pub(super) fn answer_physical_order(r: &Request) -> OpAnswer {
             "positions are counted from 0, and some are negative",
         ));
     }
+    // Again, now with the size of the layout: a text may have a shape only after it was read.
     refuse_unlistable(Some(vec![layout.size()]))?;
     let padded = match parsed.stick_layout() {
         Some(stick) => stick.count_positions(),

@@ -68,7 +68,8 @@ fn read_op_sizes(r: &Request) -> Result<OpSizes, RequestFault> {
         "pointwise" => Ok(OpSizes::Pointwise { sizes: parse_ints("sizes", sizes)? }),
         "reduction" => {
             let sizes = parse_ints("sizes", sizes)?;
-            // The last one, where nothing else is said.
+            // The last dimension, unless the request names others.
+            // As most reductions of models do: softmax and norms are over the last dimension.
             let usual = || sizes.len().checked_sub(1).into_iter().collect();
             let reduced = match r.get("reduced") {
                 Some(_) => r.require_indices("reduced")?,
@@ -82,6 +83,7 @@ fn read_op_sizes(r: &Request) -> Result<OpSizes, RequestFault> {
             let accepted = format!("an object with {}", known.join(", "));
             let bad = || RequestFault::wrong_type("`sizes`", &accepted, sizes);
             let object = sizes.as_object().ok_or_else(bad)?;
+            // A misspelt letter would otherwise leave a size at nothing.
             if object.len() != known.len() {
                 return Err(bad());
             }
@@ -114,6 +116,7 @@ fn read_split_hints(
         RequestFault::wrong_type("`hint`", "an object from dimensions to splits", v)
     })?;
     let dims = space.dims();
+    // Letters as in the hints that were recorded of torch-spyre.
     let letters: &[&str] = match dims.len() {
         1 => &["M"],
         2 => &["M", "N"],
@@ -167,6 +170,7 @@ pub(super) fn answer_lx_plan(r: &Request) -> OpAnswer {
     };
     let alignment = read_natural("alignment", r.optional_int("alignment")?.unwrap_or(128))?;
     let accepted = "\"greedy\", \"first_fit\" (\"baseline\"), \"best_fit\" or \"exact\" (\"best\")";
+    // The exact solver by default, because a request is about one plan, for which there is time.
     let policy = read_policy(r, "exact", accepted, memory::PlacementPolicy::from_name)?;
     let request = memory::MemoryRequest::new(limit, alignment, buffers)?;
     let plan = memory::plan_memory(&request, policy);

@@ -41,12 +41,15 @@ pub(super) fn answer_copies(r: &Request) -> OpAnswer {
         let ranges: Vec<i64> = nest.loops.iter().map(|l| l.range).collect();
         let inner: i64 = ranges.iter().product();
         for (a, b) in &nest.starts {
+            // A window far behind the beginning skips whole nests, so that scrolling through a plan of millions of
+            // copies stays fast.
             if seen + inner <= first {
                 seen += inner;
                 continue;
             }
             for step in (first - seen).max(0)..inner {
                 if i64::try_from(list.len()).unwrap_or(i64::MAX) >= count {
+                    // The number of all copies is known from the plan, so nothing behind the window is visited.
                     break 'nests;
                 }
                 let digits = zellige_layout::unflatten_index(&ranges, step);

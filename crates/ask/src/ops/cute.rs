@@ -16,6 +16,7 @@ use zellige_notation::{Diagnostic, Notation, ParsedText, cute as notation};
 
 pub(super) fn answer_coalesce(r: &Request) -> OpAnswer {
     let Some(a) = shared_operand(r, "layout")? else { return algebra::answer_canonicalize(r) };
+    // A target is a question of TIRx, which CuTe has no word for.
     if r.get("target").is_some() {
         return algebra::answer_canonicalize(r);
     }
@@ -76,9 +77,9 @@ fn print_inverse(r: &Request, found: &InverseLayout) -> OpAnswer {
     }
     let text =
         convert_layout(&found.layout, &[size], None, Notation::CUTE).map_err(refuse_conversion)?;
-    let said = |d: Diagnostic| unreadable_operand("layout", &d);
+    let refused = |d: Diagnostic| unreadable_operand("layout", &d);
     let mut text =
-        notation::parse(&text).and_then(|t| t.as_layout_text().cloned()).map_err(said)?;
+        notation::parse(&text).and_then(|t| t.as_layout_text().cloned()).map_err(refused)?;
     // One dimension of several modes is written as these modes.
     if let [only @ NestedTuple::Tuple(_)] = text.modes.top_modes() {
         text.modes = only.clone();
@@ -87,7 +88,7 @@ fn print_inverse(r: &Request, found: &InverseLayout) -> OpAnswer {
     Ok(json!({"layout": text, "axes": axes, "shape": found.shape}))
 }
 
-/// A layout over a shape, in the notation that is asked for.
+/// A layout over a shape, in the notation of the answer.
 fn print_over_shape(r: &Request, layout: &Layout, shape: &[i64]) -> Result<Value, RequestFault> {
     let to = read_answer_notation(r)?.unwrap_or(Notation::TIRX);
     convert_layout(layout, shape, r.optional_dtype()?, to)
@@ -214,13 +215,15 @@ impl CuteOperand {
         r.lower_layout("layout", &parsed, Some(&[self.modes.size()?]))
     }
 
-    /// The look of a result of both.
+    /// The style of integers in a result of both.
     fn join_look(self, other: &CuteOperand) -> CuteOperand {
+        // CuTe prints an integer that is known when compiling as `_8`. A result is static only where both operands
+        // are, as in C++.
         let look = if other.look == IntegerStyle::Static { self.look } else { IntegerStyle::Bare };
         CuteOperand { look, ..self }
     }
 
-    /// Other modes behind the same swizzle, in the notation that is asked for.
+    /// Other modes behind the same swizzle, in the notation of the answer.
     fn print_modes(
         &self,
         modes: &CuteModes,
@@ -260,14 +263,14 @@ fn layout_text(
     field: &'static str,
     parsed: &ParsedText,
 ) -> Result<LayoutText, RequestFault> {
-    let said = |d: Diagnostic| unreadable_operand(field, &d);
+    let refused = |d: Diagnostic| unreadable_operand(field, &d);
     if let Some(text) = parsed.written_layout::<CuteText>() {
-        return text.as_layout_text().cloned().map_err(said);
+        return text.as_layout_text().cloned().map_err(refused);
     }
     let layout = r.lower_layout(field, parsed, None)?;
     let shape = parsed.default_shape().unwrap_or_else(|| layout.default_shape());
     let text = convert_layout(&layout, &shape, None, Notation::CUTE).map_err(refuse_conversion)?;
-    notation::parse(&text).and_then(|t| t.as_layout_text().cloned()).map_err(said)
+    notation::parse(&text).and_then(|t| t.as_layout_text().cloned()).map_err(refused)
 }
 
 /// A tiler: a text, a size, or a list of these.
@@ -282,6 +285,7 @@ fn read_tiler(
             let parts = parts.iter().map(|p| read_tiler(r, field, p, look));
             Ok(Tiler::ByMode(parts.collect::<Result<_, RequestFault>>()?))
         }
+        // CuTe's underscore keeps a mode as it is.
         Value::String(text) if text.trim() == "_" => Ok(Tiler::Keep),
         Value::Number(n) => {
             let size =
@@ -294,6 +298,7 @@ fn read_tiler(
                 return Tiler::from_cute_text(text).map_err(|d| unreadable_operand(field, &d));
             }
             let b = CuteOperand::new(field, layout_text(r, field, &parsed)?)?;
+            // One dynamic part of a tiler makes the result dynamic.
             if b.look == IntegerStyle::Bare {
                 *look = IntegerStyle::Bare;
             }
@@ -302,7 +307,7 @@ fn read_tiler(
     }
 }
 
-/// What a text does not say, or says otherwise than the operator needs it.
+/// A text without something that the operator needs, or with something that it does not take.
 fn unreadable_operand(field: &'static str, d: &Diagnostic) -> RequestFault {
     match &d.cause {
         Some(cause) => RequestFault::from((**cause).clone()),

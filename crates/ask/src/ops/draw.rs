@@ -1,4 +1,4 @@
-//! What a page that shows layouts asks: drawings by the window, one element in detail.
+//! The requests of a page that shows layouts: windows of drawings, one element in detail.
 
 use super::OpAnswer;
 use crate::RequestFault;
@@ -15,7 +15,7 @@ use zellige_notation::{ElementSize, ParsedText, tirx};
 use zellige_view::atlas::{Atlas, CellWindow, SheetSide, SpotContent};
 use zellige_view::{DrawOptions, Scene, svg};
 
-/// A layout as it was asked for, ready to be drawn.
+/// The layout of a request, ready to be drawn.
 struct DrawnLayout {
     parsed: ParsedText,
     layout: Layout,
@@ -29,6 +29,8 @@ fn read_drawn_layout(r: &Request) -> Result<DrawnLayout, RequestFault> {
     let (layout, shape) = r.layout_and_shape("layout")?;
     let element = parsed.element_size(r.optional_dtype()?.map(Dtype::bits));
     let sticks = match r.get("sticks") {
+        // A device layout is drawn by sticks unless the page asks otherwise, because padding and order are only
+        // visible there.
         None => parsed.stick_layout().is_some(),
         Some(Value::Bool(sticks)) => *sticks,
         Some(other) => return Err(RequestFault::wrong_type("`sticks`", "true or false", other)),
@@ -106,6 +108,7 @@ pub(crate) fn paint_cells(r: &Request) -> Result<Vec<u8>, RequestFault> {
 }
 
 /// Elements of one place that are described.
+// A broadcast place may hold all elements of a tensor; the page shows a few and the count.
 const MAX_LISTED_TENANTS: usize = 256;
 
 pub(super) fn answer_inspect(r: &Request) -> OpAnswer {
@@ -132,6 +135,8 @@ pub(super) fn answer_inspect(r: &Request) -> OpAnswer {
             let (state, held) = match layout.look_up_place(&named)? {
                 PlaceContent::Elements(list) => ("element", list),
                 PlaceContent::Padding => ("padding", Vec::new()),
+                // A place that is drawn and outside of the layout's span belongs to the rest of a row or stick,
+                // which is a gap to the reader.
                 PlaceContent::Gap | PlaceContent::Outside => ("gap", Vec::new()),
             };
             (state, place_json(&point(values)), held)
@@ -163,6 +168,7 @@ pub(super) fn answer_lanes(r: &Request) -> OpAnswer {
     let (access, vector) =
         r.parse_access(r.require_field("access")?, r.optional_int("vector")?.unwrap_or(1))?;
     let lanes = access.lane_elements(&drawn.shape, vector, drawn.options.dtype_bits)?;
+    // The count is of all, so that the page can say how many are not listed.
     let total: usize = lanes.iter().map(Vec::len).sum();
     let mut listed = Vec::new();
     let touched = lanes.iter().enumerate().flat_map(|(l, list)| list.iter().map(move |f| (l, *f)));

@@ -33,6 +33,8 @@ pub(super) fn answer_layouts(r: &Request) -> OpAnswer {
     let mut by_text: BTreeMap<String, usize> = BTreeMap::new();
     for d in &found.definitions {
         zellige_guard::count_step();
+        // Two aliases may have the same attribute. The first keeps the uses, since a type names the attribute and
+        // not the alias.
         by_text.entry(d.attribute.to_string()).or_insert(list.len());
         list.push(PickedLayout { name: Some(&d.name), attribute: &d.attribute, uses: Vec::new() });
     }
@@ -41,6 +43,7 @@ pub(super) fn answer_layouts(r: &Request) -> OpAnswer {
         let at = *by_text.entry(t.attribute.to_string()).or_insert(list.len());
         match list.get_mut(at) {
             Some(layout) => layout.uses.push(t),
+            // A layout that is written inside of a type has no alias.
             None => list.push(PickedLayout { name: None, attribute: &t.attribute, uses: vec![t] }),
         }
     }
@@ -60,7 +63,7 @@ pub(super) fn answer_layouts(r: &Request) -> OpAnswer {
     Ok(json!({"layouts": layouts, "refused": refused}))
 }
 
-/// Refusals that are told.
+/// Refusals that an answer lists at most.
 const MAX_LISTED_REFUSALS: usize = 20;
 
 /// A layout with the types that have it.

@@ -39,6 +39,7 @@ pub(super) fn answer_linear(r: &Request) -> OpAnswer {
         "invert" => Some(a()?.invert()?),
         "pseudoinvert" => Some(a()?.pseudoinvert()?),
         "invertAndCompose" => Some(a()?.invert_and_compose(&b()?)?),
+        // These may have no answer, which is null and no error: Triton's functions return nothing then.
         "lstsq" => a()?.lstsq(&b()?)?,
         "divideLeft" => a()?.divide_left(&b()?),
         "divideRight" => a()?.divide_right(&b()?),

@@ -6,6 +6,7 @@ mod compile;
 mod copies;
 mod cute;
 mod draw;
+mod exchange;
 mod layouts;
 mod linear;
 mod moves;
@@ -63,7 +64,7 @@ pub const OPERATIONS: &[RequestOperation] = operations! {
     "permute_dims", "layout, perm", "layout", algebra::answer_permute_dims;
     "permute_by_groups", "layout, seps, perm", "layout", algebra::answer_permute_by_groups;
     "storage", "layout", "layout", algebra::answer_storage;
-    "pack", "layout, num, axis?", "layout; axis is m unless said, TCol packs columns of tensor memory", algebra::answer_pack;
+    "pack", "layout, num, axis?", "layout; axis is m by default, TCol packs columns of tensor memory", algebra::answer_pack;
     "unpack", "layout, num, axis?", "layout", algebra::answer_unpack;
     "broadcast", "layout, num, pos, axis?", "layout", algebra::answer_broadcast;
     "tile_to", "layout, to_shape, shape", "layout", algebra::answer_tile_to;
@@ -108,6 +109,7 @@ pub const OPERATIONS: &[RequestOperation] = operations! {
     "move", "src, dst, shape, dtype, to_dtype?, fill?", "nests, fills, bytes_read, bytes_written, runs, cost, text, fill, conversion", moves::answer_move;
     "copies", "src, dst, shape, dtype, to_dtype?, fill?, first?, count?", "total, copies: source and destination of each, in order", copies::answer_copies;
     "reshard", "shape, dtype, mesh, from, to_mesh?, to, bandwidth?", "ranks, pairs: bytes from rank to rank, sent, kept, seconds, chain of collectives; from and to: mesh, copies, and the ranks that hold each cell of the tensor", reshard::answer_reshard;
+    "exchange", "shape, dtype, source, destination, cores?", "movement, remote_bytes, local_bytes, sends: source core, destination cores, ranges and bytes of each, busiest_sender, busiest_receiver, busiest_link_bytes", exchange::answer_exchange;
     "sheets", "layout, shape?, dtype?, color_by?, sticks?", "layout, notation, note, shape, axes, tones, sheets: the drawings and their extents", draw::answer_sheets;
     "cells", "layout, shape?, dtype?, color_by?, sticks?, side, box?, rows, cols", "caption, row_labels, col_labels, cells", draw::answer_cells;
     "inspect", "layout, shape?, dtype?, color_by?, sticks?, coord or side, box?, row, col", "state, place, elements: coordinate, steps and spots of each", draw::answer_inspect;
@@ -129,6 +131,8 @@ pub(crate) fn answer_operation(request: &Request) -> OpAnswer {
     if let Some(operation) = OPERATIONS.iter().find(|o| o.name == op) {
         let answer = (operation.run)(request);
         match &answer {
+            // Behind the operation, because which fields it knows is what it has looked at: no second list can
+            // disagree.
             Ok(_) => request.refuse_unknown_fields()?,
             // A field that is missing is often there, misspelt.
             Err(fault) if fault.kind == "bad_request" => {

@@ -13,6 +13,7 @@ use zellige_stick::{PlannedTransfer, TransferDirection};
 
 fn refuse_too_many_nests(plan: &MovePlan) -> Result<(), RequestFault> {
     let starts: usize = plan.nests().iter().map(|n| n.starts.len()).sum();
+    // Each start is an object of its own in the answer; programs that need more take the plan from the library.
     if starts <= 1 << 16 {
         return Ok(());
     }
@@ -31,6 +32,7 @@ pub(super) fn answer_dma(r: &Request) -> OpAnswer {
         None => StridedLayout::new(&size, StridedLayout::new_contiguous(&size)?.stride(), offset)?,
     };
     let dtype = r.require_dtype()?;
+    // One dimension is the stick in every format but packed weights, whose stick is two-dimensional.
     let together = r.optional_int("stick_dims")?.unwrap_or(1);
     let stick = StickLayout::with_stick_dims(
         &r.require_ints("device_size")?,
@@ -43,6 +45,7 @@ pub(super) fn answer_dma(r: &Request) -> OpAnswer {
         None => stick,
     };
     let stick = match r.optional_ints("tensor_stride")? {
+        // The strides that the stride_map was made for, which a view of the tensor does not have.
         Some(own) => stick.with_own_strides(&size, &own)?,
         None => stick.with_host(&size, stride.as_deref())?,
     };
@@ -73,7 +76,7 @@ fn read_padding(r: &Request) -> Result<PaddingValue, RequestFault> {
     };
     match r.get("fill") {
         None => Ok(PaddingValue::Leave),
-        // What the padding of a plan was called before it had a value.
+        // A plan has padding, which a request may name without a value; it is zero then.
         Some(Value::String(word)) if word == "padding" => Ok(PaddingValue::Zero),
         Some(Value::String(word)) => PaddingValue::parse(word).map_err(|e| bad(e.to_string())),
         Some(v) => match (v.as_i64(), v.as_f64()) {
@@ -89,9 +92,9 @@ fn read_padding(r: &Request) -> Result<PaddingValue, RequestFault> {
 /// One move as a request writes it.
 #[derive(Debug, Clone)]
 pub struct MoveRequest {
-    /// Where the elements are.
+    /// The layout of the source.
     pub src: Layout,
-    /// Where they go.
+    /// The layout of the destination.
     pub dst: Layout,
     /// The logical shape of both.
     pub shape: Vec<i64>,
@@ -99,7 +102,7 @@ pub struct MoveRequest {
     pub dtype: Dtype,
     /// The element type at the destination, where it is another one.
     pub to_dtype: Option<Dtype>,
-    /// What becomes of padding.
+    /// What padding is filled with.
     pub padding: PaddingValue,
 }
 
@@ -171,6 +174,7 @@ pub(super) fn answer_move(r: &Request) -> OpAnswer {
         .iter()
         .map(|(run, count)| json!({"elements": run, "count": count}))
         .collect();
+    // Lines of a cache need whole bytes, so elements below a byte count as one here; the bytes above stay exact.
     let bytes = plan.cost_in_bytes((read / 8).max(1), (wrote / 8).max(1));
     let mut answer = json!({
         "nests": nests,

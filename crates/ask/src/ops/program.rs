@@ -39,6 +39,7 @@ pub(super) fn answer_compile(r: &Request) -> OpAnswer {
     let graph = read_bounded_graph(r, given)?;
     let options = read_options(given, None)?;
     let program = compiled(&graph, &options)?;
+    // Only on demand: the check takes a while for a large graph, and tests ask for it.
     if read_flag(given, "check")? {
         check_program(&program)?;
     }
@@ -115,6 +116,7 @@ fn read_graph(r: &Request, given: &Map<String, Value>) -> Result<Graph, RequestF
             ));
         }
     };
+    // The text of a graph begins with the word `graph`, so a brace tells the two apart without another field.
     if source.trim_start().starts_with('{') {
         return Ok(zellige_graph::json::parse_source(source)?.bind_symbols(&bind)?);
     }
@@ -129,12 +131,12 @@ fn read_graph(r: &Request, given: &Map<String, Value>) -> Result<Graph, RequestF
 fn load_model(path: &str, bind: &BTreeMap<String, i64>) -> Result<Graph, RequestFault> {
     let imported =
         zellige_onnx::ModelFile::open(Path::new(path)).and_then(|f| f.import_graph(bind));
-    let told = |e: zellige_onnx::OnnxError| {
+    let refused = |e: zellige_onnx::OnnxError| {
         let operand = e.operand.as_ref().map(|(k, _)| k);
         let witness = json!({"node": e.node, "operand": operand, "byte": e.at});
         RequestFault { kind: e.kind, message: format!("{}: {e}", clip_text(path, 200)), witness }
     };
-    imported.map(|i| i.graph).map_err(told)
+    imported.map(|i| i.graph).map_err(refused)
 }
 
 #[cfg(target_family = "wasm")]
@@ -198,7 +200,7 @@ fn read_options(
     // A preset by its name only: a request opens no file of hardware.
     let preset = |name: &str| Hardware::built_in_preset(name).ok();
     o.hardware = read_word(given, "hardware", "card", "\"card\" or \"ktir\"", preset)?;
-    // `coverage` is the older name.
+    // `coverage` is another name of `profile`.
     let name = if given.contains_key("profile") { "profile" } else { "coverage" };
     o = o.with_profile(read_word(given, name, "full", "\"full\" or \"card\"", |w| w.parse().ok())?);
     o.storage.mode = read_word(given, "mode", "dl16", "\"dl16\" or \"ieee\"", |w| w.parse().ok())?;
@@ -208,6 +210,7 @@ fn read_options(
         _ => None,
     };
     let kept = |name, usual| {
+        // The profile decides first, and the option only where it is given.
         let usual = if usual { "keep" } else { "cast" };
         read_word(given, name, usual, "\"cast\" or \"keep\"", KeptDtypes::parse_choice)
     };
@@ -232,6 +235,7 @@ fn read_options(
     }
     o.cores = match given.get("cores") {
         None => o.hardware.core_count(),
+        // A negative number becomes 0, which the compiler refuses with the numbers that it accepts.
         Some(v) => usize::try_from(parse_int("cores", v)?).unwrap_or(0),
     };
     Ok(o)

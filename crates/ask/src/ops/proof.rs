@@ -47,6 +47,7 @@ fn lower_compared(
     shape: Option<&[i64]>,
 ) -> Result<(Layout, Layout), RequestFault> {
     let (left, right) = (r.lower_layout("a", a, shape)?, r.lower_layout("b", b, shape)?);
+    // A mesh axis has a name in one notation and none in another; numbered devices are what both mean.
     let numbered = shape.and_then(|shape| sharding::on_numbered_devices(a, b, shape));
     Ok(numbered.unwrap_or((left, right)))
 }
@@ -97,6 +98,7 @@ pub(super) fn answer_differences(r: &Request) -> OpAnswer {
     let shape = own.unwrap_or_else(|| a.default_shape());
     a.check_shape_size(&shape)?;
     b.check_shape_size(&shape)?;
+    // Clamped and not refused, because `complete` says whether there are more.
     let most = usize::try_from(r.optional_int("count")?.unwrap_or(256).clamp(1, 4096)).unwrap_or(1);
     let Some(LayoutDifference::At { index: first, .. }) = a.find_difference(&b)? else {
         return Ok(json!({"equal": true, "differences": [], "complete": true}));

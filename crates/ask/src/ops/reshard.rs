@@ -11,6 +11,7 @@ use zellige_reshard::{
 };
 
 /// Ranks that one answer lists at most.
+// The pairs of ranks grow with the square, and the page draws each.
 const MAX_LISTED_RANKS: i64 = 64;
 
 /// Rows and columns of the drawing of a tensor at most.
@@ -124,6 +125,7 @@ fn busiest_rank_json(pairs: &BTreeMap<(i64, i64), i64>) -> Value {
     for ((from, to), bytes) in pairs {
         *sent.entry(*from).or_insert(0) += if from == to { 0 } else { *bytes };
     }
+    // Of several with the same load the lowest rank, so that the answer does not depend on the order of a map.
     let most = sent.into_iter().max_by_key(|(rank, bytes)| (*bytes, -*rank));
     most.map_or(Value::Null, |(rank, bytes)| json!({"rank": rank, "bytes": bytes}))
 }
@@ -138,6 +140,7 @@ fn draw_holders(sharded: &ShardedLayout, shape: &[i64], width: i64) -> OpAnswer 
     let mut cells = Vec::new();
     for row in 0..rows {
         for col in 0..cols {
+            // 128 bits, because an index times a drawn row may pass 64 bits for the largest shapes.
             let first = |k: i64, of: i64, n: i64| {
                 i64::try_from(i128::from(k) * i128::from(of) / i128::from(n)).unwrap_or(0)
             };

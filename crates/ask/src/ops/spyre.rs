@@ -36,6 +36,8 @@ fn format_of(r: &Request, device_size: &[i64]) -> Result<DataFormat, RequestFaul
         return Ok(DataFormat::device_format_of(dtype)?);
     }
     let eps = device_size.last().copied().unwrap_or(0);
+    // Several formats have sticks of one length and differ in nothing that a dim_map depends on, so the first will
+    // do.
     let fits = |f: &DataFormat| !f.is_held_only() && f.elems_per_stick() == Some(eps) && eps > 0;
     DataFormat::ALL.into_iter().find(fits).ok_or_else(|| {
         let message = format!("no format has sticks of {eps} elements; give `dtype`");
@@ -43,8 +45,8 @@ fn format_of(r: &Request, device_size: &[i64]) -> Result<DataFormat, RequestFaul
     })
 }
 
-/// What is asked of a layout that is read in the strides that were given, gaps between rows and all; where it
-/// does not fit them, in the host's own strides.
+/// The answer of `ask` for a layout read in the given strides, with their gaps between rows; where the layout does not
+/// fit them, for the layout read in the host's own strides.
 ///
 /// A host (100, 200, 500) with strides (131072, 512, 1) has the first reading for a layout that names these
 /// strides, and the second one for the default layout of its size.

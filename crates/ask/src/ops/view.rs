@@ -64,6 +64,7 @@ impl ViewArguments<'_> {
 
     /// A list as one argument, or spread over all of them as PyTorch also allows.
     fn require_ints(&self, names: &[&'static str]) -> Result<Vec<i64>, RequestFault> {
+        // PyTorch accepts `x.permute(1, 0)` and `x.permute((1, 0))`; the first element tells them apart.
         if self.list.first().is_some_and(Value::is_i64) {
             return parse_ints(names[0], &Value::Array(self.list.clone()));
         }
@@ -169,6 +170,7 @@ pub(super) fn answer_view(r: &Request) -> OpAnswer {
     };
     match found {
         Ok(v) => Ok(json!({"size": v.size(), "stride": v.stride(), "offset": v.offset()})),
+        // An answer and not an error: that a reshape needs a copy is what the caller wants to know.
         Err(LayoutError::NeedsCopy { reason, .. }) => Ok(json!({"needs_copy": {"reason": reason}})),
         Err(e) => Err(e.into()),
     }

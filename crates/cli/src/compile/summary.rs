@@ -44,6 +44,7 @@ pub(crate) fn format_summary(r: &Report) -> String {
             ),
         );
     }
+    // A program of constants takes no time, and its rate would be no number.
     let rate = if s.latency_us > 0.0 { s.flops as f64 / s.latency_us / 1e6 } else { 0.0 };
     row(
         "work",
@@ -51,6 +52,7 @@ pub(crate) fn format_summary(r: &Report) -> String {
             "{}, {} at {rate:.2} TFLOP/s ({:.1}% of the peak)",
             count_things(s.ops, "operation"),
             format_flops(s.flops),
+            // A hardware preset may leave the peak out, which then is zero.
             100.0 * rate / m.peak_tflops.max(1e-9)
         ),
     );
@@ -83,6 +85,7 @@ pub(crate) fn format_summary(r: &Report) -> String {
             format_bytes(s.lx_saved_bytes)
         ),
     );
+    // Kept apart from the moves of a run, because they are paid once and not in every run.
     let load_moves = if s.load_moves > 0 {
         format!("; {} more once, when weights are loaded", s.load_moves)
     } else {
@@ -106,14 +109,16 @@ pub(crate) fn format_summary(r: &Report) -> String {
     write_notes(&mut out, r);
     let _ = writeln!(
         out,
-        "\nsee more: --report PAGE.html draws all of this, --explain TENSOR says why a tensor lies as it\n\
-         does, --pass NAME prints what a pass made, --compare shows the baseline, --json has every number"
+        "\nsee more: --report PAGE.html draws all of this, --explain TENSOR explains the layout of a\n\
+         tensor, --pass NAME prints what a pass made, --compare shows the baseline, --json has every number"
     );
     out
 }
 
 /// The operations that take longest.
 fn write_hot_operations(out: &mut String, r: &Report) {
+    // Steps of one operation with different bottlenecks are separate rows, because each is improved in another way.
+    // There are few kinds, so a list that is searched is enough.
     let mut list: Vec<(&str, usize, f64, &str)> = Vec::new();
     for s in r.steps.iter().filter(|s| !s.load) {
         match list.iter_mut().find(|l| l.0 == s.op && l.3 == s.bottleneck) {
@@ -125,10 +130,12 @@ fn write_hot_operations(out: &mut String, r: &Report) {
         }
     }
     if r.summary.launch_us > 0.0 {
+        // Launches are no steps of their own, but the rows must add up to the latency.
         list.push(("launch", r.summary.launches, r.summary.launch_us, "by the host"));
     }
     list.sort_by(|a, b| b.2.total_cmp(&a.2));
     let total: f64 = list.iter().map(|l| l.2).sum();
+    // Shares of nothing are not defined.
     if total <= 0.0 {
         return;
     }
@@ -160,6 +167,7 @@ fn write_moves(out: &mut String, r: &Report) {
     let mut list: Vec<(String, String, usize, f64, usize)> = Vec::new();
     for m in r.moves.iter().filter(|m| !m.load) {
         let reader = m.reader.as_deref().unwrap_or("the caller");
+        // A step is named `result = operation`, and the results of layers differ where the operations do not.
         let op = reader.rsplit(" = ").next().unwrap_or(reader);
         let text = format!(
             "{:?} from {} to {} for {op}: {}",
@@ -222,7 +230,7 @@ fn write_notes(out: &mut String, r: &Report) {
         // What was lost names its tensor itself.
         let named = ["numbers_past", "nan_made"].contains(&n.kind.as_str());
         match n.name.as_deref().filter(|_| !named) {
-            Some(who) => lines.push(format!("{who}: {}", n.text)),
+            Some(tensor) => lines.push(format!("{tensor}: {}", n.text)),
             None => lines.push(n.text.clone()),
         }
     }
@@ -274,6 +282,7 @@ fn format_scaled(x: f64, units: &[(&str, f64)]) -> String {
     let Some((unit, size)) = found else { return format!("0 {}", whole().map_or("", |u| u.0)) };
     let y = x / size;
     match y {
+        // The limits are those at which rounding would give a fourth digit: 9.995 is printed as 10.0, not as 10.00.
         y if y < 9.995 => format!("{y:.2} {unit}"),
         y if y < 99.95 => format!("{y:.1} {unit}"),
         y => format!("{y:.0} {unit}"),

@@ -2,7 +2,7 @@
 //!
 //! Whatever connects, the server stays bounded: so many connections at once, so long for a request to
 //! arrive, and so long for its answer to be read. A request must name this machine as its host, so that
-//! the page of somebody else's name that was made to resolve to this machine reads nothing from it.
+//! a page under a foreign name that was made to resolve to this machine (DNS rebinding) reads nothing from it.
 
 use std::io::{Error, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// What connections may take.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConnectionLimits {
-    /// Connections that are open at once; a further one is told to come again.
+    /// Connections that are open at once; a further one is refused with 503.
     connections: usize,
     /// From the beginning of a connection to the end of its request.
     request: Duration,
@@ -30,6 +30,7 @@ pub(super) const LIMITS: ConnectionLimits = ConnectionLimits {
 };
 
 /// The longest request that is read, in bytes.
+// Browsers send a few kilobytes; what is longer is no request for this page.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 
 /// The names of this machine that a request may say.
@@ -40,10 +41,12 @@ pub(super) fn serve_all(listener: &TcpListener, page: &Arc<[u8]>, limits: Connec
     let open = Arc::new(AtomicUsize::new(0));
     loop {
         let Ok((stream, _)) = listener.accept() else {
-            // The system may be out of descriptors: those of closed connections come back.
+            // The system may be out of descriptors; they are free again when connections close.
             std::thread::sleep(Duration::from_millis(20));
             continue;
         };
+        // Counted before the thread starts, because otherwise many connections could arrive between the check and
+        // the count.
         let place = ConnectionSlot::take_slot(&open);
         if place.count > limits.connections {
             refuse_connection(&stream);
@@ -81,6 +84,7 @@ impl Drop for ConnectionSlot {
 /// Says that there are too many connections, without waiting for anybody.
 fn refuse_connection(mut stream: &TcpStream) {
     let said = http_reply("503 Service Unavailable", "text/plain", b"too many connections\n", true);
+    // A client that does not read must not hold up the loop that accepts the others.
     let _ = stream.set_nonblocking(true).and_then(|()| stream.write_all(&said));
 }
 
@@ -93,6 +97,7 @@ fn serve_connection(
     let head = match read_head(&mut stream, deadline) {
         Ok(head) => head,
         Err(e) if is_late(&e) => {
+            // The client hears why it is cut off, and gets a new deadline for that, as its own has passed.
             let late = http_reply(
                 "408 Request Timeout",
                 "text/plain",
@@ -111,6 +116,8 @@ fn read_head(stream: &mut TcpStream, deadline: Instant) -> std::io::Result<Vec<u
     let mut head = Vec::new();
     let mut part = [0; 1024];
     while !is_whole(&head) && head.len() < MAX_HEAD_BYTES {
+        // Set anew for every read: a timeout for each call alone would let a client that sends a byte now and then
+        // stay for ever.
         stream.set_read_timeout(Some(time_left(deadline)?))?;
         match stream.read(&mut part)? {
             0 => break,
@@ -164,6 +171,7 @@ fn answer_head(head: &[u8], page: &[u8]) -> Vec<u8> {
     }
     let fields: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
     match named_host(&fields) {
+        // HTTP/1.0 has no Host field; RFC 9112, section 3.2, asks for exactly one in HTTP/1.1.
         RequestHost::None if version == "HTTP/1.0" => {}
         RequestHost::Known => {}
         RequestHost::None | RequestHost::Several => {
@@ -217,6 +225,7 @@ fn is_known_host(host: &str) -> bool {
 }
 
 fn http_reply(status: &str, kind: &str, body: &[u8], with_body: bool) -> Vec<u8> {
+    // `no-store`, because the page changes with every build of the program at the same address.
     let mut reply = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
          Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",

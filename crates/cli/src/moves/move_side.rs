@@ -20,6 +20,8 @@ pub(super) fn parse_move_side(text: &str, shape: &[i64], dtype: Dtype) -> Result
         "row-major" => Ok(MoveSide { layout: dense(false)?, image: shape.to_vec() }),
         "column-major" => {
             let layout = dense(true)?;
+            // Flat, because the output is the memory image: a header that says Fortran order would give the tensor back
+            // instead, and .safetensors has no such field.
             Ok(MoveSide { image: vec![layout.size()], layout })
         }
         "spyre" => {
@@ -36,6 +38,7 @@ pub(super) fn parse_move_side(text: &str, shape: &[i64], dtype: Dtype) -> Result
                 return Ok(MoveSide { layout, image: stick.storage_size().to_vec() });
             }
             let axis = layout.memory_axis();
+            // The padded domain, because padding behind the last element belongs to the memory image too.
             let span = layout.padded_domain().axis_span(axis)?;
             Ok(MoveSide { layout, image: vec![span] })
         }

@@ -45,6 +45,7 @@ impl<'g> RunInputs<'g> {
                     files.insert(info.name().to_owned(), tensor);
                 }
             }
+            // A file of another model would otherwise be accepted silently, and every weight would be random.
             if files.is_empty() {
                 bail!(
                     "--load {}: none of its tensors is an input of the graph",
@@ -54,6 +55,7 @@ impl<'g> RunInputs<'g> {
         }
         for text in given {
             let (name, file) = split_name_value("--input", text)?;
+            // It became a constant when the model was imported, so the graph has no input of that name any more.
             if loaded.bound.iter().any(|b| b == name) {
                 continue;
             }
@@ -85,7 +87,10 @@ impl<'g> RunInputs<'g> {
     /// The input of a name.
     pub(super) fn get(&mut self, name: &str) -> zellige_run::Result<HostArray> {
         let refuse = |reason: String| ProgramRunError::NoInput { name: name.into(), reason };
-        let id = self.graph.tensor_id(name).ok_or_else(|| refuse("the graph has it not".into()))?;
+        let id = self
+            .graph
+            .tensor_id(name)
+            .ok_or_else(|| refuse("the graph has no input of that name".into()))?;
         let t = self.graph.get(id);
         match (self.files.get(name), self.find_model_weight(name)) {
             (None, None) => random_array(t, self.seed).map_err(|e| refuse(e.to_string())),
@@ -187,6 +192,7 @@ impl<'g> RunInputs<'g> {
 fn random_array(t: &GraphTensor, seed: u64) -> Result<HostArray> {
     let numel: i64 = t.size.iter().product();
     let count = usize::try_from(numel).map_err(|_| anyhow!("{:?} is too large", t.size))?;
+    // FNV-1a over the name, from the seed: an input keeps its elements when other inputs are added or removed.
     let mut state = t.name.bytes().fold(seed ^ 0x9e37_79b9_7f4a_7c15, |h, b| {
         (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -199,10 +205,14 @@ fn random_array(t: &GraphTensor, seed: u64) -> Result<HostArray> {
         z ^ (z >> 31)
     };
     let matrix = t.def == TensorOrigin::Input(InputRole::Weight) && t.size.len() > 1;
+    // As usual initialisers of weights do, so that activations keep their size from layer to layer and stay in the
+    // range of 16 bits.
     let scale = if matrix { 1.0 / (*t.size.last().unwrap_or(&1) as f64).sqrt() } else { 1.0 };
     let integer = !t.dtype.name().contains("float") && !t.dtype.name().starts_with('q');
     let mut bytes = Vec::with_capacity(count * 4);
     for _ in 0..count {
+        // The upper 53 bits, as many as the significand of a float64 has, give every multiple of 2^-53 in [0, 1)
+        // with the same probability.
         let unit = (next() >> 11) as f64 / (1u64 << 53) as f64;
         #[expect(clippy::cast_possible_truncation, reason = "rounded to float32")]
         let value = if t.dtype == Dtype::Bool {

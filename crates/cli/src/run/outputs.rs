@@ -1,4 +1,4 @@
-//! Results: what they are in a line, whether they are right, and into which files they go.
+//! Results: their summary in a line, the comparison with a run one by one, and their files.
 
 use super::split_name_value;
 use anyhow::{Result, anyhow, bail};
@@ -9,7 +9,7 @@ use zellige_float::{Converter, Format};
 use zellige_graph::Graph;
 use zellige_run::HostArray;
 
-/// A result and what is said about it.
+/// A result and its summary.
 pub(super) struct ResultSummary {
     pub(super) name: String,
     pub(super) text: String,
@@ -27,6 +27,7 @@ pub(super) fn summarize_result(name: &str, host: &HostArray) -> Result<ResultSum
     let more = if values.len() > SHOWN_ELEMENTS { ", ..." } else { "" };
     let strange = values.iter().filter(|v| !v.is_finite()).count();
     let strange = if strange > 0 { format!(", {strange} are not finite") } else { String::new() };
+    // FNV-1a: a checksum to compare two runs by eye, not one against an adversary.
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     for b in host.bytes() {
         hash = (hash ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3);
@@ -58,16 +59,22 @@ pub(super) fn compare_results(
     mine: &[ResultSummary],
     theirs: &[HostArray],
 ) -> Result<Result<String, String>> {
+    // Two percent of the largest value: sums in another order round differently, and 16 bits have a relative precision of
+    // about a thousandth, so long sums may differ by several of those; a wrong layout mixes up whole elements.
     const TOLERANCE: f32 = 0.02;
     let (mut equal, mut worst, mut at) = (0usize, 0f32, String::new());
     for (a, host) in mine.iter().zip(theirs) {
         let b = to_floats(host)?;
         let same = a.values.iter().zip(&b).all(|(x, y)| x.to_bits() == y.to_bits());
         equal += usize::from(same);
+        // Beside the largest value, because an element near zero is the difference of large ones; the floor keeps a
+        // result of zeros from dividing by zero.
         let size = b.iter().map(|v| v.abs()).filter(|v| v.is_finite()).fold(1e-3f32, f32::max);
         for (i, (x, y)) in a.values.iter().zip(&b).enumerate() {
             let apart = match (x.is_finite(), y.is_finite()) {
                 (true, true) => (x - y).abs() / size,
+                // An overflow to infinity may become a NaN in another order of the sum, so two numbers that are not
+                // finite count as equal.
                 (false, false) => 0.0,
                 _ => f32::INFINITY,
             };
@@ -93,7 +100,7 @@ pub(super) fn compare_results(
     })
 }
 
-/// Which result goes into which file.
+/// The file of each result that is written.
 pub(super) fn output_targets(
     graph: &Graph,
     given: &[String],
@@ -104,6 +111,7 @@ pub(super) fn output_targets(
         if text.ends_with('/') {
             let folder = PathBuf::from(text);
             list.extend(names.iter().enumerate().map(|(i, n)| {
+                // Names of nodes may hold slashes, and a result must not be written outside of the folder.
                 (i, folder.join(format!("{}.npy", n.replace('/', "_"))), ContainerKind::Npy)
             }));
             continue;

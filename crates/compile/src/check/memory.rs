@@ -17,6 +17,8 @@ fn buffer_lifetimes(program: &CompiledProgram) -> Vec<Option<Range<usize>>> {
             let life = lives[id.0].get_or_insert(wave..wave + 1);
             *life = life.start.min(wave)..life.end.max(wave + 1);
             match program.buffer(id).place {
+                // The memory belongs to the buffer at the end of this chain, which therefore has to live as long as
+                // all that are written over it.
                 BufferLocation::Over(of) => id = of,
                 _ => break,
             }
@@ -68,12 +70,16 @@ pub(super) fn check_scratchpads(program: &CompiledProgram) -> Result<()> {
                 StepAction::Op(_, op) => op.tensor_loops(&ins, &outs)?,
                 _ => None,
             };
+            // Without loops nothing says which part of the buffer a core has, so that no scratchpad could be the
+            // right one.
             let Some(loops) = loops else {
                 return report_broken_rule(
                     &buffer.name,
                     format!("`{}` does not say what its cores have", step.name),
                 );
             };
+            // Parts are stored on the cores that made them. A step that begins at another core would find the parts
+            // of other slices in its scratchpads.
             if step.first_core != 0 {
                 return report_broken_rule(
                     &buffer.name,
@@ -106,6 +112,7 @@ pub(super) fn check_scratchpads(program: &CompiledProgram) -> Result<()> {
             });
             sticks.product::<usize>() as u64 * 128
         };
+        // One address serves all cores, so that the largest part decides how much room every scratchpad gives.
         let size = parts.iter().map(bytes).max().unwrap_or(0);
         used.push((i, address..address + size, life));
     }
@@ -142,6 +149,8 @@ pub(super) fn check_scratchpads(program: &CompiledProgram) -> Result<()> {
     for step in program.steps.iter().filter(|s| !s.load) {
         let peak = step.work.cores.iter().map(|c| c.lx_peak).max().unwrap_or(0);
         let alive = resident[step.wave];
+        // Results are on the cores from 0 on; a step that begins at another core shares no scratchpad with them, and
+        // one beside no results may use the whole.
         if alive > 0 && step.first_core == 0 && alive + peak > limit {
             return report_broken_rule(
                 &step.name,
@@ -168,11 +177,12 @@ pub(super) fn check_pool(program: &CompiledProgram) -> Result<()> {
                 "it is past the end of the pool, or begins inside a stick",
             );
         }
-        // What has no bytes is in nobody's way.
+        // A buffer without bytes overlaps no other one.
         if !bytes.is_empty() {
             used.push((i, bytes, life));
         }
     }
+    // Sorted by address, so that a buffer is compared with those alone that begin inside it.
     used.sort_by_key(|(_, bytes, _)| bytes.start);
     for (k, (i, bytes, life)) in used.iter().enumerate() {
         let after = used[k + 1..].iter().take_while(|(_, b, _)| b.start < bytes.end);

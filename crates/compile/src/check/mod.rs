@@ -1,22 +1,21 @@
 //! The independent check of a program.
 //!
-//! It shares no code with the searches that made the program, only the meaning of pins and of what is
-//! asked of outputs: it follows the graph, asks the device what every step would do, and looks at every
-//! pair of buffers.
+//! It shares no code with the searches that made the program, only the meaning of pins and of the layouts of outputs:
+//! it follows the graph, plans every step on the device, and looks at every pair of buffers.
 //!
 //! A program is accepted when
 //! 1. every operation of the graph is one step, and reads its operands: their tensors, or copies whose
 //!    elements came from them, through the operand's view; a copy may be a move;
-//! 2. every operand lies as the kernel wants, and every result with its sticks as the kernel gives them, in any order of
-//!    dimensions; what only moves elements writes any layout;
+//! 2. every operand has a layout that the kernel accepts, and every result has its sticks along the kernel's own stick
+//!    dimension, in any order of the others; what only moves elements writes any layout;
 //! 3. nothing is read before it is written, nor in the wave that writes it; what is written in place is
 //!    read by nobody later;
-//! 4. what is pinned lies as pinned, and the caller gets what the graph returns, in the layout asked for;
+//! 4. what is pinned has the layout of its pin, and the caller gets what the graph returns, in the requested layout;
 //! 5. divisions fit their spaces and the cores, and works and latencies are those of the device;
 //! 6. steps of a wave have different cores, and waves follow each other, each after its launch;
 //! 7. a buffer in the scratchpads is whole on every core for its writer and its readers alike, it and
 //!    what steps stream fit beside each other, and what lives at the same time shares no byte;
-//! 8. buffers of the pool that live at the same time share no byte, and lie within it.
+//! 8. buffers of the pool that live at the same time share no byte, and are inside it.
 
 mod memory;
 
@@ -44,6 +43,9 @@ fn report_broken_rule<T>(tensor: &str, reason: impl Into<String>) -> Result<T> {
 /// # Errors
 /// The first rule that does not hold, with the step or buffer that breaks it.
 pub fn check_program(program: &CompiledProgram) -> Result<()> {
+    zellige_calls::record_call!();
+    // What a program computes is checked before how it runs: a wrong operand would otherwise be reported as a wrong
+    // latency.
     let writers = find_first_writers(program);
     check_operations(program, &writers)?;
     check_step_order(program)?;
@@ -73,6 +75,8 @@ fn held_elements(
             let Some(ProgramStep { action: StepAction::Move { .. }, reads, .. }) = made else {
                 return report_broken_rule(&buffer.name, "a copy is made by a move");
             };
+            // Copies of copies are followed back to the tensor, so that a chain of moves is accepted exactly if the
+            // elements are those of the graph.
             let (tensor, whole) = held_elements(program, writers, reads[0].buffer)?;
             // Row-major views of the base are in the base's own strides.
             let view = reads[0].laid.view();
@@ -85,12 +89,15 @@ fn held_elements(
     }
 }
 
-/// A view of a buffer, in the strides of the tensor of which the buffer holds a view: both step along the same dimensions.
+/// A view of a buffer, in the strides of the tensor of which the buffer holds a view: both step along the same
+/// dimensions.
 fn view_through_buffer(held: &StridedLayout, view: &StridedLayout) -> Result<StridedLayout> {
     let own = StridedLayout::new_contiguous(held.size())?;
     if *held == own {
         return Ok(view.clone());
     }
+    // Strides of the view are strides in the copy. Each is found among the row-major strides of what the copy holds,
+    // and the stride of the tensor in its place is the one of the graph.
     let step = |(n, step): (i64, i64)| {
         let along = own
             .sizes_and_strides()
@@ -128,6 +135,8 @@ fn check_operations(program: &CompiledProgram, writers: &FirstWriters) -> Result
         let name = &graph.get(node.outputs[0]).name;
         let step = match steps_of[id.0][..] {
             [step] => step,
+            // A copy that is pinned is lowered to a move, which computes nothing and is as good a copy as the
+            // operation.
             [] if matches!(node.op.name(), "clone" | "identity") => {
                 match find_copying_move(program, writers, node.outputs[0]) {
                     Some(step) => step,
@@ -156,6 +165,8 @@ fn check_operations(program: &CompiledProgram, writers: &FirstWriters) -> Result
                 true => held,
                 false => view_through_buffer(&held, read.laid.view())?,
             };
+            // Compared in canonical form, because dimensions of size 1 and contiguous dimensions can be written in
+            // several ways that address the same elements.
             if tensor != base || found.canonical_form() != wanted.canonical_form() {
                 return report_broken_rule(
                     name,
@@ -232,6 +243,7 @@ fn check_step_order(program: &CompiledProgram) -> Result<()> {
                         "it replaces no operand of its step",
                     );
                 }
+                // From here on the operand's memory holds the result: a later read of the operand would read that.
                 gone[of.0] = true;
             }
         }
@@ -256,6 +268,8 @@ fn check_caller_buffers(program: &CompiledProgram, writers: &FirstWriters) -> Re
         if tensor != base || read.laid.size() != program.graph.get(*output).size {
             return report_broken_rule(name, "the caller gets another tensor");
         }
+        // The coordinates are compared element by element, and not the descriptions, because the caller reads
+        // coordinates.
         let elsewhere = |asked: &zellige_stick::StickLayout| -> Result<bool> {
             let same = read.laid.is_base() && asked == read.laid.stick_layout();
             Ok(!same
@@ -276,7 +290,7 @@ fn check_caller_buffers(program: &CompiledProgram, writers: &FirstWriters) -> Re
         if let (true, Some(pin)) = (own, &t.pin) {
             let asked = crate::propagate::resolve_pin(pin, &t.size, buffer.laid.stick_layout())?;
             if asked != *buffer.laid.stick_layout() {
-                return report_broken_rule(&buffer.name, "it does not lie as pinned");
+                return report_broken_rule(&buffer.name, "its layout is not its pin");
             }
         }
         let in_lx = matches!(buffer.place, BufferLocation::Lx(_));
@@ -312,6 +326,7 @@ fn check_device_work(program: &CompiledProgram, step: &ProgramStep) -> Result<()
                     format!("operand {k}: {}", lay.inputs[k].misfit_reason(&ins[k])),
                 );
             }
+            // A factory has no operands whose order its result could keep: it fills any layout.
             for (given, out) in lay.outputs.iter().zip(&outs).filter(|_| !ins.is_empty()) {
                 if given == out.stick_layout() || step.space.is_none() {
                     continue;
@@ -321,7 +336,7 @@ fn check_device_work(program: &CompiledProgram, step: &ProgramStep) -> Result<()
                 if !same || given.device_dtype() != out.stick_layout().device_dtype() {
                     return report_broken_rule(
                         &step.name,
-                        "a result lies otherwise than the kernel gives it",
+                        "a result has another layout than the kernel writes",
                     );
                 }
             }
@@ -339,6 +354,7 @@ fn check_device_work(program: &CompiledProgram, step: &ProgramStep) -> Result<()
     if step.work.cores.len() != full.cores.len() {
         return report_broken_rule(&step.name, "its work is on other cores");
     }
+    // Keeping a tensor in the scratchpads saves traffic. It cannot save arithmetic, and it cannot add traffic.
     for (core, (kept, all)) in step.work.cores.iter().zip(&full.cores).enumerate() {
         if kept.reads.total_bytes() > all.reads.total_bytes()
             || kept.macs != all.macs
@@ -382,6 +398,7 @@ fn check_waves(program: &CompiledProgram) -> Result<()> {
             program.steps[at..].iter().take_while(|s| s.wave == program.steps[at].wave).collect();
         at += members.len();
         let clock = &mut clocks[usize::from(members[0].load)];
+        // The host launches a wave when the one before it has ended, and loading has a clock of its own.
         *clock += hardware.launch_time();
         let all: usize = members.iter().map(|s| s.work.cores.len()).sum();
         let mut cores: Vec<Range<usize>> = Vec::new();

@@ -1,8 +1,11 @@
 //! One alternative for every operation of a graph, at the least total latency.
 //!
-//! The total is what the operations take alone, plus every move between a tensor and a reader that
-//! wants it otherwise. A copy is made once and shared by all readers that want the same; what depends
-//! on weights alone is moved when they are loaded, and counts a thousandth.
+//! The total is the time of every operation by itself, plus the time of every move between a tensor and a reader
+//! that needs another layout. A copy is made once and shared by all readers that need the same; what depends on weights
+//! alone is moved when they are loaded, and counts a thousandth.
+//!
+//! torch-spyre (mid 2026) minimizes another sum, the elements that are restickified, by a beam search that may
+//! drop the optimum. Its choice is `beam`, and this one is never worse by this sum.
 
 use super::LOAD_COST_DIVISOR;
 use super::beam::choose_by_beam;
@@ -29,7 +32,7 @@ pub struct LayoutAssignment {
     pub nodes: Vec<OpAlternative>,
     /// Of every tensor that is no view, its layout.
     pub tensors: Vec<Option<StickLayout>>,
-    /// Whether readers that want the same share one copy.
+    /// Whether readers that need the same layout share one copy.
     pub shared: bool,
     /// Its cost as the policy counts.
     pub cost: u64,
@@ -41,7 +44,7 @@ pub struct LayoutAssignment {
     pub choices_log2: f64,
     /// The most variables that met in one table.
     pub width: usize,
-    /// Who divides the steps: the policy that was asked for, or the existing compiler where its program is faster.
+    /// Which policy divides the steps: the requested one, or that of torch-spyre where its program is faster.
     pub divisions: CompilePolicy,
     /// From which candidates it was chosen.
     pub set: CandidateSet,
@@ -53,17 +56,21 @@ pub struct LayoutAssignment {
 }
 
 impl LayoutAssignment {
-    /// Whether no layouts that were considered have a smaller sum of costs. That says nothing about the time of the whole
-    /// program, for which [`search`](LayoutAssignment::search) says what was tried. Of a choice of the existing compiler, which
-    /// counts elements, nothing is proved.
+    /// Whether no layouts that were considered have a smaller sum of costs. That says nothing about the time of the
+    /// whole program, for which [`search`](LayoutAssignment::search) says what was tried. Of the choice of torch-spyre,
+    /// which counts elements, nothing is proved.
     pub fn is_least_sum(&self) -> bool {
         self.cost == self.bound && self.set != CandidateSet::Existing
     }
 }
 
 /// Tables of at most this many entries.
+// An entry has 8 bytes, so that a table has at most 512 KiB. Where a join would pass this, the result is still a
+// choice and a proved lower bound, which no longer have to be equal.
 const MAX_TABLE_ENTRIES: usize = 1 << 16;
 /// Costs that depend on readers one by one, where the table of all of them would pass this.
+// The table of a tensor with n readers has the product of their alternatives as entries. Past this size the encoding
+// with one variable per copy is smaller, although it adds variables.
 const MAX_DIRECT_TABLE_ENTRIES: usize = 1 << 12;
 
 /// Which tensors depend on weights and constants alone, so that they are made when those are loaded.
@@ -110,8 +117,8 @@ struct ReadTensor<'a> {
     readers: Vec<LayoutReader>,
 }
 
-/// What graph outputs must lie as: what is pinned, or default layouts; none where they may lie as they
-/// are computed.
+/// The layout that a graph output must have: the pinned one, or the default layout; none where it may keep the layout
+/// in which it is computed.
 pub(crate) fn demanded_output_layout(
     graph: &Graph,
     options: &CompilerOptions,
@@ -122,6 +129,8 @@ pub(crate) fn demanded_output_layout(
     }
     let (_, view) = graph.base_and_view(output);
     let t = graph.get(output);
+    // The default layout depends on the stored dtype, because a stick holds 128 bytes: 64 elements of 16 bits, 32 of
+    // 32 bits.
     let keep = options.storage.keep;
     let default = zellige_device::default_layout(&t.size, None, t.dtype, keep)?;
     let layout = match &t.pin {
@@ -157,11 +166,13 @@ pub(super) fn assign_known(
     let problem = LayoutProblem::new(graph, options, candidates, &mut moves, |a| a.cycles)?;
     let mut assignment = problem.solve_least_sum(MAX_TABLE_ENTRIES)?;
     if !assignment.is_least_sum() {
-        // A table passed the limit, so that the existing compiler's choice may be the better one.
+        // A table passed the limit, so that torch-spyre's choice may be the better one: the solver starts from it and
+        // keeps it if so.
         let known = choose_by_beam(graph, options, candidates)?;
         assignment = problem.solve_least_sum_from(MAX_TABLE_ENTRIES, &known.nodes)?;
     }
-    // One after the other, every step has its launch.
+    // A lower bound for the steps one after the other. Without concurrency every step is a launch of its own, so that
+    // its launch belongs to the bound; no division makes a step faster than its `least`.
     let launch = options.hardware.launch_cycles();
     let least = |a: &OpAlternative| a.least.saturating_add(launch);
     let problem = LayoutProblem::new(graph, options, candidates, &mut moves, least)?;
@@ -191,6 +202,8 @@ impl<'a> LayoutProblem<'a> {
         moves: &mut MoveCosts<'_>,
         cycles: impl Fn(&OpAlternative) -> u64,
     ) -> Result<LayoutProblem<'a>> {
+        // An operation without alternatives would be a variable without values, whose table is empty: its least cost
+        // would be the cost of nothing.
         if let Some(node) = candidates.nodes.iter().position(|list| list.is_empty()) {
             let name = &graph.get(graph.node(NodeId(node)).outputs[0]).name;
             let reason = format!("no alternative of `{name}` gives the layout that it is held to");
@@ -211,6 +224,8 @@ impl<'a> LayoutProblem<'a> {
                 _ => LayoutOwner::Nobody,
             };
         }
+        // Loading happens once and runs happen often, so that a move of a weight counts a fraction. It is rounded up:
+        // a move at the price of 0 would tie with no move, and the tie could be broken in its favour.
         let scaled = |cycles: u64, load: bool| {
             if load && cycles != FORBIDDEN { cycles.div_ceil(LOAD_COST_DIVISOR) } else { cycles }
         };
@@ -222,6 +237,9 @@ impl<'a> LayoutProblem<'a> {
                 let mut cycles = scaled(cycles(a), load);
                 for (k, out) in node.outputs.iter().enumerate() {
                     let t = graph.get(*out);
+                    // A pinned result is written in the layout of its operation and then moved to its pin. That move
+                    // belongs to the operation whatever the readers need, so that it is a cost of this variable
+                    // alone.
                     let pinned = t.pin.as_ref().map(|_| &candidates.tensors[out.0][0]);
                     if let Some(pin) = pinned.filter(|p| **p != a.results[k]) {
                         let to = OperandLayout { view: None, layout: pin.clone() };
@@ -233,6 +251,8 @@ impl<'a> LayoutProblem<'a> {
             }
             problem.add_cost(&[id.0], |v| own[v[0]])?;
         }
+        // One cost per tensor and not per reader: readers that need the same layout share a copy, so that their costs
+        // do not add up one by one.
         for read in collect_tensor_reads(graph, options, candidates, &owners)? {
             let load = loads[read.tensor.0];
             let t = graph.get(read.tensor);
@@ -298,6 +318,8 @@ impl<'a> LayoutProblem<'a> {
                 return Err(CompileError::bad_problem(reason));
             }
         }
+        // Restricting the domains keeps the tables of all costs; building the problem anew would ask every move for
+        // its plan again, for each layout that the search tries.
         let problem = self.problem.restricted_to(&allowed);
         let place = |(var, value): (usize, &usize)| match allowed.get(&var) {
             Some(list) => list.iter().position(|v| v == value).unwrap_or(0),
@@ -335,6 +357,7 @@ impl<'a> LayoutProblem<'a> {
             LayoutOwner::Node(n, k) => Some(nodes[n].results[k].clone()),
         };
         let tensors = graph.tensors().map(|(id, _)| layout(id)).collect();
+        // The product of all alternatives overflows 64 bits for some dozen operations, so that its logarithm is kept.
         let counted = candidates.nodes.iter().map(|l| (l.len().max(1) as f64).log2()).sum();
         LayoutAssignment {
             nodes,
@@ -355,6 +378,8 @@ impl<'a> LayoutProblem<'a> {
 
 /// The alternative that is most like another: with the same operands and results, the same results, or the first.
 fn find_closest_alternative(list: &[OpAlternative], like: &OpAlternative) -> usize {
+    // Start values for the solver, not constraints: where the other choice comes from other candidates, an
+    // alternative with the same results is nearest, because moves depend on results.
     let same = list.iter().position(|a| a.operands == like.operands && a.results == like.results);
     same.or_else(|| list.iter().position(|a| a.results == like.results)).unwrap_or(0)
 }
@@ -369,6 +394,7 @@ fn collect_tensor_reads<'a>(
     let mut list: Vec<Option<ReadTensor<'a>>> = graph.tensors().map(|_| None).collect();
     let mut add = |base: TensorId, reader: LayoutReader| {
         let read = list[base.0].get_or_insert_with(|| {
+            // The readers of a pinned tensor read the pinned copy, whose layout no variable decides.
             let pinned = graph.get(base).pin.is_some();
             let owner = if pinned { LayoutOwner::Nobody } else { owners[base.0] };
             let layouts = &candidates.tensors[base.0][..];
@@ -378,6 +404,8 @@ fn collect_tensor_reads<'a>(
     };
     for (NodeId(n), node) in graph.nodes() {
         for (k, operand) in node.inputs.iter().enumerate() {
+            // An operand that takes any layout under every alternative (an index tensor, a scalar) never causes a
+            // copy.
             if candidates.nodes[n].iter().any(|a| a.operands[k].is_some()) {
                 add(graph.base_and_view(*operand).0, LayoutReader::Operand(n, k));
             }
@@ -392,7 +420,7 @@ fn collect_tensor_reads<'a>(
 }
 
 impl ReadTensor<'_> {
-    /// The key that a reader wants under an alternative; none takes anything.
+    /// The key that a reader needs under an alternative; none accepts any layout.
     fn wanted_layout<'c>(
         &'c self,
         reader: &'c LayoutReader,
@@ -405,7 +433,7 @@ impl ReadTensor<'_> {
         }
     }
 
-    /// Whether a reader finds what it wants where the tensor lies in this layout.
+    /// Whether a reader finds what it needs where the tensor has this layout.
     fn finds_layout_in_place(
         &self,
         reader: &LayoutReader,
@@ -413,7 +441,9 @@ impl ReadTensor<'_> {
         layout: &StickLayout,
     ) -> bool {
         let t = self.graph.get(self.tensor);
-        // The caller only looks at places; the layouts of results follow those of operands exactly.
+        // The caller reads elements by their physical coordinates, so that two layouts with the same coordinates are
+        // the same to it. A kernel derives the layout of its result from that of its operand, down to dimensions of
+        // size 1.
         let caller = matches!(reader, LayoutReader::Caller(_)) && key.view.is_none();
         is_read_in_place(self.options, t, layout, key)
             || (caller && have_same_coordinates(&key.layout, layout))
@@ -460,6 +490,8 @@ impl ReadTensor<'_> {
         if size > MAX_DIRECT_TABLE_ENTRIES {
             return self.add_decomposed_costs(problem, candidates, cost);
         }
+        // Layouts and wishes repeat many times among the values of the variables. They are numbered first, so that
+        // the loop over all combinations compares numbers and not layouts.
         let reads = ReadCosts::new(self, problem, candidates);
         // Computed where some choice needs it; a move that no choice makes may have no plan.
         let mut prices: HashMap<(usize, usize), u64> = HashMap::new();
@@ -473,6 +505,7 @@ impl ReadTensor<'_> {
         let mut made: Vec<usize> = Vec::new();
         problem.add_cost(&vars, |values| {
             let own = reads.own_of[owner.map_or(0, |i| values[i])];
+            // Under one combination a copy is paid once, however many readers share it.
             made.clear();
             let mut total = 0;
             for (r, node) in nodes.iter().enumerate() {
@@ -491,18 +524,20 @@ impl ReadTensor<'_> {
     }
 
     /// The same with small tables: a variable for the layout, one for every copy that may be made, and
-    /// one for what each reader wants.
+    /// one for what each reader needs.
     fn add_decomposed_costs(
         &self,
         problem: &mut ChoiceProblem,
         candidates: &GraphCandidates,
         cost: &mut dyn FnMut(&StickLayout, &OperandLayout) -> u64,
     ) -> Result<()> {
+        // The direct table has an entry for every combination of all readers. Here each reader meets the others only
+        // through the variables of the copies, so that no table has more than three variables.
         let layouts: Vec<StickLayout> = match self.owner {
             LayoutOwner::Nobody => vec![self.layouts[0].clone()],
             _ => self.layouts.to_vec(),
         };
-        let lies = match self.owner_variable() {
+        let layout_var = match self.owner_variable() {
             None => problem.add_variable(layouts.len()),
             Some(var) => {
                 let at = |value: usize| {
@@ -545,17 +580,21 @@ impl ReadTensor<'_> {
                 let made = match copies.iter().find(|(known, _)| *known == bytes) {
                     Some((_, made)) => *made,
                     None => {
+                        // A copy is made or not: value 1 pays for it once, and readers that need it then pay nothing.
+                        // Its best value follows from the other variables, so that it is eliminated first.
                         let made = problem.add_last_variable(2);
                         let mut price = |v: &[usize]| match v[1] {
                             0 => 0,
                             _ => cost(&layouts[v[0]], key),
                         };
-                        problem.add_cost(&[lies, made], &mut price)?;
+                        problem.add_cost(&[layout_var, made], &mut price)?;
                         copies.push((bytes, made));
                         made
                     }
                 };
-                problem.add_cost(&[wants, lies, made], |v| {
+                problem.add_cost(&[wants, layout_var, made], |v| {
+                    // A reader whose layout is neither there nor copied cannot run: the infinite cost forces the
+                    // copy.
                     let missing = v[0] == at && v[2] == 0 && !there[v[1]];
                     if missing { FORBIDDEN } else { 0 }
                 })?;
@@ -571,11 +610,11 @@ struct ReadCosts {
     keys: Vec<OperandLayout>,
     /// Per value of the owner's variable, the layout.
     own_of: Vec<usize>,
-    /// Per reader and value of its variable, what it wants; none takes anything.
+    /// Per reader and value of its variable, what it needs; none accepts any layout.
     keys_of: Vec<Vec<Option<usize>>>,
     /// Per key, the number of the copy that serves it: keys of different views may mean the same bytes.
     copy_of: Vec<usize>,
-    /// Per reader, layout and key, whether the reader finds what it wants without a copy.
+    /// Per reader, layout and key, whether the reader finds what it needs without a copy.
     in_place: Vec<Vec<Vec<bool>>>,
 }
 
@@ -592,6 +631,7 @@ impl ReadCosts {
             })
         }
         let (mut owns, mut keys) = (Vec::new(), Vec::new());
+        // A tensor without an owner has one layout, which is value 0 of a variable that does not exist.
         let values = read.owner_variable().map_or(1, |var| problem.domains()[var]);
         let own_of = (0..values)
             .map(|value| number_distinct(&mut owns, read.layout_at_choice(candidates, value)))
@@ -605,7 +645,7 @@ impl ReadCosts {
             wants.map(|key| key.map(|key| number_distinct(&mut keys, key))).collect()
         };
         let keys_of: Vec<Vec<Option<usize>>> = read.readers.iter().map(wanted).collect();
-        // Operands are alike, and the caller is a reader of its own.
+        // All operands obey one rule, so that one table serves them; the caller has a rule of its own.
         let table = |reader: &LayoutReader| -> Vec<Vec<bool>> {
             let found = |own: &StickLayout| -> Vec<bool> {
                 keys.iter().map(|key| read.finds_layout_in_place(reader, key, own)).collect()

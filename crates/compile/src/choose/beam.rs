@@ -1,9 +1,9 @@
-//! Layouts as the existing compiler chooses them.
+//! Layouts as torch-spyre (summer 2026) chooses them.
 //!
-//! Operations are taken in order. Each adds the elements of the operands that it would have restickified,
-//! padding included, once per reader; of the partial choices so far, the cheapest 64 go on. It can drop
-//! the optimum, never shares a copy, and looks neither at the cost of a move nor at that of an
-//! operation.
+//! A beam search over the operations in topological order (`optimize_restickify_locations`). Each operation adds the
+//! elements of the operands that would be restickified for it, padding included, once per reader; of the partial
+//! choices so far, the cheapest 64 are continued. It can drop the optimum, never shares a copy, and looks neither at
+//! the cost of a move nor at that of an operation.
 
 use super::assign::{LayoutAssignment, demanded_output_layout};
 use super::search::{CandidateSet, SearchRecord};
@@ -15,7 +15,9 @@ use zellige_graph::{Graph, TensorId, TensorOrigin};
 use zellige_layout::StridedLayout;
 use zellige_stick::StickLayout;
 
-/// Partial choices that go on.
+/// Partial choices that are continued.
+// The width that torch-spyre had in summer 2026; from August on it is 200. The recorded answers that the tests
+// compare with come from the narrower one.
 const BEAM_WIDTH: usize = 64;
 
 /// A partial choice: the alternatives of the operations whose results are still to be read.
@@ -24,7 +26,7 @@ struct PartialAssignment {
     live: Vec<(usize, usize)>,
 }
 
-/// The existing compiler's choice.
+/// The choice of torch-spyre.
 ///
 /// **Cost.** A partial choice holds what later operations can still read, so that a chain of `n` operations takes
 /// time in the order of `n`; what was chosen on the way is a link to the choice before it.
@@ -38,7 +40,7 @@ pub fn choose_by_beam(
 ) -> Result<LayoutAssignment> {
     let last_read = find_last_reads(graph);
     let mut kept = vec![PartialAssignment { cost: 0, live: Vec::new() }];
-    // Of every operation, for each choice that went on: the choice before it, and its alternative.
+    // Of every operation, for each choice that was continued: the choice before it, and its alternative.
     let mut links: Vec<Vec<(usize, usize)>> = Vec::with_capacity(candidates.nodes.len());
     for (id, node) in graph.nodes() {
         zellige_guard::count_many_steps(BEAM_WIDTH);
@@ -59,12 +61,16 @@ pub fn choose_by_beam(
                 grown.push((cost, p, value));
             }
         }
+        // Equal costs are ordered by the number of the partial choice and of the alternative, so that the answer does
+        // not depend on the sort.
         grown.sort_unstable();
         grown.truncate(BEAM_WIDTH);
         links.push(grown.iter().map(|(_, p, value)| (*p, *value)).collect());
         kept = grown
             .into_iter()
             .map(|(cost, p, value)| {
+                // Two partial choices that agree on what is still read differ in the past alone; the past is in
+                // `links`, so that a long chain does not carry it along.
                 let read_later = |n: usize| last_read[n].is_some_and(|last| last > id.0);
                 let before = kept[p].live.iter().copied();
                 let live = before.chain([(id.0, value)]).filter(|(n, _)| read_later(*n)).collect();
@@ -102,6 +108,8 @@ pub fn choose_by_beam(
     Ok(LayoutAssignment {
         tensors: tensors.collect(),
         nodes,
+        // Every reader of torch-spyre has a copy of its own, and its cost counts them so; lowering must do the same,
+        // or it would be compared with a program that it does not make.
         shared: false,
         cost: kept[best].cost,
         bound: 0,
@@ -148,7 +156,7 @@ fn layout_in_partial<'c>(
     }
 }
 
-/// Elements that are restickified, padding included, for a reader that wants this key.
+/// Elements that are restickified, padding included, for a reader that needs this key.
 fn count_restickified(
     graph: &Graph,
     base: TensorId,
@@ -156,6 +164,7 @@ fn count_restickified(
     key: &OperandLayout,
     caller: bool,
 ) -> u64 {
+    // A view that is the whole tensor in row-major order is no view: the elements are where they were.
     let same = || key.layout == *own || (caller && have_same_coordinates(&key.layout, own));
     let plain = || StridedLayout::new_contiguous(&graph.get(base).size).ok();
     if same() && key.view.as_ref().is_none_or(|v| plain().as_ref() == Some(v)) {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `assign` | the least total latency, by elimination of variables |
 //! | `move_costs` | what a move between two layouts costs |
-//! | `beam` | what the existing compiler chooses |
+//! | `beam` | what torch-spyre chooses |
 //! | `search` | the layouts with which the whole program is fastest, once work is divided |
 
 mod assign;
@@ -25,6 +25,8 @@ use crate::propagate::GraphCandidates;
 use zellige_graph::Graph;
 
 /// What is done once, when weights are loaded, counts this fraction of what is done in every run.
+// Loading happens once and a program runs many times. It is not free, so that of two equally fast programs the one
+// with less to load is taken.
 pub(crate) const LOAD_COST_DIVISOR: u64 = 1024;
 
 /// The choice of the policy by the sum of costs alone.

@@ -37,6 +37,7 @@ impl<'a> MoveCosts<'a> {
         if let Some(known) = self.known.get(&key) {
             return *known;
         }
+        // A move without a plan is forbidden and not free: the solver then has to choose layouts that do without it.
         let cycles = self.plan_move_cycles(dtype, from, to).unwrap_or(FORBIDDEN);
         self.known.insert(key, cycles);
         cycles
@@ -50,8 +51,12 @@ impl<'a> MoveCosts<'a> {
     ) -> Result<u64> {
         let (source, copy) = move_ends(self.options, dtype, from, to)?;
         let moved = source.plan_copy_to(&copy)?;
+        // The cost is that of the plan that lowering makes, with all cores: a move is bound by memory, and no
+        // division makes it faster.
         let work = moved.device_work("move", WorkKind::Restickify, self.options.cores);
         let hardware = &self.options.hardware;
+        // A move is a wave of its own, so that its launch is a part of its price: two small moves cost more than one
+        // large one.
         Ok(hardware.operation_latency(&work).cycles.saturating_add(hardware.launch_cycles()))
     }
 }

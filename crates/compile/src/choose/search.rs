@@ -4,29 +4,30 @@
 //! What a program takes is known once its steps are divided and its scratchpads planned, and then another choice of
 //! layouts may be the faster one. So the program of that choice is compiled to its end, and beside it
 //!
-//! - the program with the layouts of the existing compiler, and the one with its divisions too: the result is never
-//!   slower than either;
-//! - the program of the least sum over the layouts that somebody asks for, a part of the candidates;
+//! - the program with the layouts of torch-spyre (mid 2026), and the one with its divisions too: the result is
+//!   never slower than either;
+//! - the program of the least sum over the layouts that kernels, readers, pins and the caller need, a part of the
+//!   candidates;
 //! - for one tensor after the other, the programs in which it is held to another layout, everything else chosen
-//!   anew. A faster one is where the search goes on, until no change of one tensor makes it faster.
+//!   anew. The search continues from a faster one, until no change of one tensor makes it faster.
 //!
 //! Layouts of a tensor that are tried are its candidates. What is chosen anew beside a held one is found with small
 //! tables, so that a held program may be faster than the one that was tried.
 //!
-//! **Cost.** At most [`MAX_COMPILED_STEPS`] steps are compiled, so large graphs are searched in part or not at all, and the
-//! certificate says so. The count does not depend on the machine: the result is the same everywhere.
+//! **Cost.** At most [`MAX_COMPILED_STEPS`] steps are compiled, so large graphs are searched in part or not at all, and
+//! the certificate reports it. The count does not depend on the machine: the result is the same everywhere.
 
 use super::assign::{HeldLayouts, LayoutAssignment, LayoutProblem, assign_known};
 use super::beam::choose_by_beam;
 use super::move_costs::MoveCosts;
 use crate::decisions::DecidedLayouts;
+use crate::draft::ResidentDraft;
 use crate::error::Result;
 use crate::evaluate::{Evaluated, KnownPrograms};
 use crate::options::{CompilePolicy, CompilerOptions, WeightLayoutRule};
 use crate::propagate::{
     GraphCandidates, have_same_coordinates, propagate_asked_layouts, propagate_known,
 };
-use crate::scratchpads::ResidentProgram;
 use crate::single_pins::TriedPins;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -36,10 +37,13 @@ use zellige_graph::{Graph, InputRole, TensorId, TensorOrigin};
 use zellige_stick::StickLayout;
 
 /// Steps that are compiled for the search, in all.
+// The limit counts steps and not seconds, because the result must be the same on every machine.
 const MAX_COMPILED_STEPS: usize = 1 << 10;
 
 /// Tables of at most this many entries, where a tensor is held to a layout.
-const HELD_LIMIT: usize = 1 << 10;
+// The search solves this problem once for every layout of every tensor, so that its tables are 64 times smaller than
+// those of the first choice. A worse sum only costs a try: the program is timed anyway.
+const MAX_HELD_TABLE_ENTRIES: usize = 1 << 10;
 
 /// What the search looked at.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,9 +65,9 @@ pub enum CandidateSet {
     /// All of them.
     #[default]
     All,
-    /// Those that kernels, readers, pins and the caller ask for.
+    /// Those that kernels, readers, pins and the caller need.
     Asked,
-    /// Those of the existing compiler.
+    /// Those of torch-spyre.
     Existing,
 }
 
@@ -79,8 +83,8 @@ pub(crate) struct FastestLayoutSearch<'a> {
 }
 
 impl<'a> FastestLayoutSearch<'a> {
-    /// The choice that was decided before, where the candidates are those of then; otherwise the least sum. With it, the
-    /// decision for the next compilation.
+    /// The choice that was decided before, where the candidates are those of then; otherwise the least sum. With it,
+    /// the decision for the next compilation.
     ///
     /// # Errors
     /// No alternative for some operation.
@@ -88,6 +92,8 @@ impl<'a> FastestLayoutSearch<'a> {
         &mut self,
         before: &DecidedLayouts,
     ) -> Result<(LayoutAssignment, Option<DecidedLayouts>)> {
+        // A decision names alternatives by their number, which means nothing among other candidates: so the same set
+        // is listed again, and the numbers are checked against the lengths of its lists.
         let again = self.candidates_from(before.set).ok().and_then(|candidates| {
             let assignment = before.restore_assignment(self.graph, &candidates)?;
             let decision =
@@ -113,19 +119,24 @@ impl<'a> FastestLayoutSearch<'a> {
     ///
     /// # Errors
     /// No alternative for some operation, and what later passes refuse of every program.
-    pub(crate) fn find_fastest(&mut self) -> Result<(LayoutAssignment, Option<ResidentProgram>)> {
+    pub(crate) fn find_fastest(&mut self) -> Result<(LayoutAssignment, Option<ResidentDraft>)> {
         let first = self.least_sum(self.candidates, self.options)?;
         let mut programs = 1;
         let mut best: (TimedProgram, LayoutAssignment) =
             (self.program(&first, None), first.clone());
+        // A program that is refused is slower than any that is not; of two equal ones the first stays, so that the
+        // result does not depend on how many more are tried.
         let faster = |a: &TimedProgram, b: &TimedProgram| match (a, b) {
             (Ok((a, _)), Ok((b, _))) => a < b,
             (Ok(_), Err(_)) => true,
             (Err(_), _) => false,
         };
+        // Moves are steps too, but how many there are is known only after lowering; operations are a count that is
+        // the same for every choice.
         let steps = self.graph.nodes().count().max(1);
         let tries = MAX_COMPILED_STEPS / steps;
-        // Large graphs are compiled as few times as keep the promise.
+        // The promise is that the program is never slower than torch-spyre's. For it, both start points are compiled
+        // even where there is time for nothing else; a large graph gets one of them, with torch-spyre's own divisions.
         let both = [CompilePolicy::Baseline, CompilePolicy::Best];
         let mut starts: Vec<LayoutAssignment> = both
             .into_iter()
@@ -142,6 +153,8 @@ impl<'a> FastestLayoutSearch<'a> {
                 best = (tried, start);
             }
         }
+        // Without a program that can run there is no time to beat, and every other choice would be planned to its
+        // end.
         if tries <= programs || best.0.is_err() {
             return self.finish_search(best, programs, false, &first);
         }
@@ -149,6 +162,8 @@ impl<'a> FastestLayoutSearch<'a> {
         let (graph, options, candidates) = (self.graph, self.options, self.candidates);
         let problem = LayoutProblem::new(graph, options, candidates, &mut moves, |a| a.cycles)?;
         let mut near = problem.closest_alternatives(&best.1);
+        // Tensors that made the program faster stay held: without that, the next least sum would give up the gain,
+        // because a sum does not see it.
         let mut held = HeldLayouts::new();
         let mut complete = false;
         while !complete && programs < tries {
@@ -162,7 +177,10 @@ impl<'a> FastestLayoutSearch<'a> {
                     }
                     let mut holds = held.clone();
                     holds.insert(id.0, layout);
-                    let Ok(next) = problem.solve_held_to(&holds, HELD_LIMIT, &near) else {
+                    // A layout that no alternative of the producer gives together with what is held already is no
+                    // program.
+                    let Ok(next) = problem.solve_held_to(&holds, MAX_HELD_TABLE_ENTRIES, &near)
+                    else {
                         continue;
                     };
                     let tried = self.program(&next, Some(&best.0));
@@ -185,7 +203,7 @@ impl<'a> FastestLayoutSearch<'a> {
         programs: usize,
         complete: bool,
         first: &LayoutAssignment,
-    ) -> Result<(LayoutAssignment, Option<ResidentProgram>)> {
+    ) -> Result<(LayoutAssignment, Option<ResidentDraft>)> {
         let (_, program) = best.0?;
         let search = SearchRecord { programs, complete, pins: TriedPins::default() };
         Ok((self.with_proved_bound(LayoutAssignment { search, ..best.1 }, first), program))
@@ -223,8 +241,8 @@ impl<'a> FastestLayoutSearch<'a> {
         assign_known(self.graph, options, candidates, &mut self.known.moves)
     }
 
-    /// The least sum over the layouts that somebody asks for, without every stick of every operand: the larger set has
-    /// a smaller sum, and now and then a slower program.
+    /// The least sum over the layouts that kernels, readers, pins and the caller need, without every stick of every
+    /// operand. The larger set has a smaller sum, and sometimes a slower program.
     fn assign_asked_layouts(&mut self) -> Result<LayoutAssignment> {
         let candidates = self.candidates_from(CandidateSet::Asked)?;
         let found = self.least_sum(&candidates, self.options)?;
@@ -242,14 +260,15 @@ impl<'a> FastestLayoutSearch<'a> {
             let least = if best.set == CandidateSet::Asked { least.min(best.least) } else { least };
             return LayoutAssignment { bound, least, ..best };
         }
-        // The existing compiler's candidates are not all among ours.
+        // Some candidates of torch-spyre are not among ours, so that the least sum over ours is no bound for its
+        // choice: the bound is the smaller one of both sets.
         let theirs = existing_rules(self.options);
         let all =
             self.candidates_from(CandidateSet::Existing).and_then(|c| self.least_sum(&c, &theirs));
         LayoutAssignment { least: all.map_or(0, |a| a.least.min(first.least)), ..best }
     }
 
-    /// The layouts of the existing compiler, with copies shared.
+    /// The layouts of torch-spyre, with copies shared.
     fn assign_as_upstream(&mut self, divisions: CompilePolicy) -> Result<LayoutAssignment> {
         let theirs = existing_rules(self.options);
         let candidates = self.candidates_from(CandidateSet::Existing)?;
@@ -258,7 +277,7 @@ impl<'a> FastestLayoutSearch<'a> {
         Ok(LayoutAssignment { divisions, shared: true, set: CandidateSet::Existing, ..assignment })
     }
 
-    /// Weights whose readers all want one layout are loaded in it, where they may be, instead of moved once loaded.
+    /// Weights whose readers all need one layout are loaded in it, where they may be, instead of moved once loaded.
     fn load_weights_as_read(&self, assignment: &mut LayoutAssignment) {
         if self.options.weights == WeightLayoutRule::Given {
             return;
@@ -306,7 +325,7 @@ impl<'a> FastestLayoutSearch<'a> {
     }
 }
 
-/// The options under which the existing compiler chooses layouts.
+/// The options under which layouts are chosen as torch-spyre does.
 fn existing_rules(options: &CompilerOptions) -> CompilerOptions {
     CompilerOptions { policy: CompilePolicy::Baseline, ..options.clone() }
 }

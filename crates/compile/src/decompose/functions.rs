@@ -1,20 +1,22 @@
-//! Operations that the card runs as one kernel and the form of its kernels has no function for: what they are made of.
+//! Decompositions of operations that the card runs as one kernel, but for which SuperDSC has no function.
 //!
-//! Programs keep these operations whole. Only who writes a program as the functions of the device
-//! ([`emit`](crate::emit)) asks for their parts, which round their results as all parts do.
+//! Programs keep these operations whole. Only the emitter ([`emit`](crate::emit)), which writes a program as functions
+//! of the device, uses their parts, which round their results as all parts do.
 
 use super::recipe::{
     DecompositionRecipe, DecompositionRefusal, DecompositionResult, PartBuilder, RecipeInput,
 };
-use serde_json::{Value, json};
-use zellige_graph::GraphOperand;
+use serde_json::Value;
+use zellige_graph::{GraphOperand, OpCall};
 
-/// The lowest number of float16: what lies around an image whose largest elements are asked for.
+/// The lowest number of float16: what surrounds an image before a maximum is taken over its windows.
 const LOWEST_FLOAT16: f64 = -65504.0;
 /// The most windows that become an operation each.
+// Each position of a window is an operation of its own; without a limit a global pooling of a large image would be
+// thousands of kernels.
 const MAX_WINDOW_OPS: i64 = 256;
 
-/// How an operation becomes functions.
+/// The decomposition of an operation into functions.
 pub(crate) fn find_function_recipe(op: &str) -> Option<DecompositionRecipe> {
     Some(match op {
         "add" => |p, g| decompose_scaled_sum(p, g, "add"),
@@ -32,7 +34,7 @@ pub(crate) fn find_function_recipe(op: &str) -> Option<DecompositionRecipe> {
     })
 }
 
-/// The last of several operations in a row: each has the result of the one before it as its first operand.
+/// Operations one after the other, each with the result of the one before it as its first operand.
 struct DecompositionChain(Vec<(&'static str, Vec<GraphOperand>)>);
 
 impl DecompositionChain {
@@ -46,11 +48,11 @@ impl DecompositionChain {
         for (k, (op, rest)) in self.0.into_iter().enumerate() {
             let operands: Vec<GraphOperand> = [at].into_iter().chain(rest).collect();
             if k + 1 == count {
-                return Ok(vec![p.add_result(0, op, &operands, Value::Null)?]);
+                return Ok(vec![p.add_result(0, op, &operands)?]);
             }
-            at = p.add_part(op, op, &operands, Value::Null)?;
+            at = p.add_part(op, op, &operands)?;
         }
-        Ok(vec![p.add_result(0, "clone", &[at], Value::Null)?])
+        Ok(vec![p.add_result(0, "clone", &[at])?])
     }
 }
 
@@ -58,14 +60,14 @@ impl DecompositionChain {
 fn decompose_scaled_sum(
     p: &mut PartBuilder<'_>,
     g: &RecipeInput<'_>,
-    op: &str,
+    op: &'static str,
 ) -> DecompositionResult {
     if g.number_attribute("alpha", 1.0)? == 1.0 {
         return Err(DecompositionRefusal::Whole("it is one function"));
     }
     let by = g.attribute_operand("alpha")?;
-    let scaled = p.add_part("scaled", "mul", &[g.operand(1), by], Value::Null)?;
-    Ok(vec![p.add_result(0, op, &[g.operand(0), scaled], Value::Null)?])
+    let scaled = p.add_part("scaled", "mul", &[g.operand(1), by])?;
+    Ok(vec![p.add_result(0, op, &[g.operand(0), scaled])?])
 }
 
 /// The dimensions that a norm works along: the last ones.
@@ -86,11 +88,11 @@ fn add_inverse_root(
     dims: &[i64],
     eps: f64,
 ) -> Result<GraphOperand, DecompositionRefusal> {
-    let square = p.add_part("square", "mul", &[x.clone(), x], Value::Null)?;
-    let along = json!({"dim": dims, "keepdim": true});
-    let mean = p.add_part("mean_square", "mean", &[square], along)?;
-    let shifted = p.add_part("shifted", "add", &[mean, GraphOperand::Number(eps)], Value::Null)?;
-    p.add_part("scale", "rsqrt", &[shifted], Value::Null)
+    let square = p.add_part("square", "mul", &[x.clone(), x])?;
+    let along = OpCall::reduce("mean", dims.iter().copied(), true);
+    let mean = p.add_part("mean_square", along, &[square])?;
+    let shifted = p.add_part("shifted", "add", &[mean, GraphOperand::Number(eps)])?;
+    p.add_part("scale", "rsqrt", &[shifted])
 }
 
 fn decompose_rms_norm(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> DecompositionResult {
@@ -110,9 +112,9 @@ fn subtract_mean(
     x: GraphOperand,
     dims: &[i64],
 ) -> Result<GraphOperand, DecompositionRefusal> {
-    let along = json!({"dim": dims, "keepdim": true});
-    let mean = p.add_part("mean", "mean", std::slice::from_ref(&x), along)?;
-    p.add_part("centered", "sub", &[x, mean], Value::Null)
+    let along = OpCall::reduce("mean", dims.iter().copied(), true);
+    let mean = p.add_part("mean", along, std::slice::from_ref(&x))?;
+    p.add_part("centered", "sub", &[x, mean])
 }
 
 fn decompose_layer_norm(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> DecompositionResult {
@@ -136,7 +138,7 @@ fn reshape_per_channel(
     size: &[i64],
 ) -> Result<GraphOperand, DecompositionRefusal> {
     let wide: Vec<i64> = (0..size.len()).map(|d| if d == 1 { size[1] } else { 1 }).collect();
-    p.add_part("channels", "reshape", &[x], json!({ "size": wide }))
+    p.add_part("channels", OpCall::reshape(wide), &[x])
 }
 
 fn decompose_group_norm(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> DecompositionResult {
@@ -145,14 +147,13 @@ fn decompose_group_norm(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> Decompo
     let groups = g.attribute("num_groups").and_then(Value::as_i64).unwrap_or(1);
     let grouped = p.add_part(
         "grouped",
-        "reshape",
+        OpCall::reshape([size[0], groups, size[1..].iter().product::<i64>() / groups.max(1)]),
         &[g.operand(0)],
-        json!({"size": [size[0], groups, size[1..].iter().product::<i64>() / groups.max(1)]}),
     )?;
     let centered = subtract_mean(p, grouped, &[-1])?;
     let scale = add_inverse_root(p, centered.clone(), &[-1], eps)?;
-    let normal = p.add_part("normal", "mul", &[centered, scale], Value::Null)?;
-    let mut at = p.add_part("ungrouped", "reshape", &[normal], json!({ "size": size }))?;
+    let normal = p.add_part("normal", "mul", &[centered, scale])?;
+    let mut at = p.add_part("ungrouped", OpCall::reshape(size), &[normal])?;
     let mut chain = DecompositionChain(Vec::new());
     for (k, op) in [(1, "mul"), (2, "add")] {
         if g.operand_count() > k {
@@ -160,8 +161,9 @@ fn decompose_group_norm(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> Decompo
             chain.push_op(op, Some(by));
         }
     }
+    // The last reshape would be the result, and a view has no memory of its own.
     if chain.0.is_empty() {
-        at = p.add_part("whole", "clone", &[at], Value::Null)?;
+        at = p.add_part("whole", "clone", &[at])?;
     }
     chain.finish_chain(p, at)
 }
@@ -169,11 +171,10 @@ fn decompose_group_norm(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> Decompo
 fn decompose_batch_norm(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> DecompositionResult {
     g.require_floats()?;
     let (size, eps) = (g.operand_size(0), g.number_attribute("eps", 1e-5)?);
-    let shifted =
-        p.add_part("shifted", "add", &[g.operand(2), GraphOperand::Number(eps)], Value::Null)?;
-    let mut scale = p.add_part("scale", "rsqrt", &[shifted], Value::Null)?;
+    let shifted = p.add_part("shifted", "add", &[g.operand(2), GraphOperand::Number(eps)])?;
+    let mut scale = p.add_part("scale", "rsqrt", &[shifted])?;
     if g.operand_count() > 3 {
-        scale = p.add_part("weighted", "mul", &[scale, g.operand(3)], Value::Null)?;
+        scale = p.add_part("weighted", "mul", &[scale, g.operand(3)])?;
     }
     let (mean, scale) =
         (reshape_per_channel(p, g.operand(1), size)?, reshape_per_channel(p, scale, size)?);
@@ -211,7 +212,7 @@ impl SlidingImageWindows {
         self.kernel[0] * self.kernel[1]
     }
 
-    /// The image with what lies around it.
+    /// The image with its border.
     fn pad_image(
         &self,
         p: &mut PartBuilder<'_>,
@@ -222,7 +223,7 @@ impl SlidingImageWindows {
         if [h, w] == [0, 0] {
             return Ok(x);
         }
-        p.add_part("padded", "pad", &[x], json!({"pad": [w, w, h, h], "value": value}))
+        p.add_part("padded", OpCall::pad([w, w, h, h], value), &[x])
     }
 
     /// Element `(i, j)` of all windows, as an image of windows.
@@ -236,8 +237,8 @@ impl SlidingImageWindows {
         for (d, at) in at.into_iter().enumerate() {
             let start = at * self.dilation[d];
             let end = start + (self.out[d] - 1) * self.stride[d] + 1;
-            let part = json!({"dim": d + 2, "start": start, "end": end, "step": self.stride[d]});
-            seen = p.add_part("element", "slice", &[seen], part)?;
+            let part = OpCall::slice_by(d + 2, start, end, self.stride[d]);
+            seen = p.add_part("element", part, &[seen])?;
         }
         Ok(seen)
     }
@@ -248,7 +249,8 @@ impl SlidingImageWindows {
     }
 }
 
-/// A product for every place of the kernel, and their sum: rows are the places of the image, and channels are summed.
+/// A matrix product for every position of the kernel window, and their sum: rows are the positions of the image, and
+/// channels are summed.
 fn decompose_convolution(
     p: &mut PartBuilder<'_>,
     g: &RecipeInput<'_>,
@@ -287,11 +289,11 @@ fn decompose_convolution(
     }
     let mut x = g.operand(0);
     if wide.len() != g.operand_size(0).len() {
-        x = p.add_part("image", "reshape", &[x], json!({ "size": wide }))?;
+        x = p.add_part("image", OpCall::reshape(&wide), &[x])?;
     }
     let mut weight = g.operand(1);
     if rank == 1 {
-        weight = p.add_part("kernel", "reshape", &[weight], json!({ "size": kernel }))?;
+        weight = p.add_part("kernel", OpCall::reshape(&kernel), &[weight])?;
     }
     let x = windows.pad_image(p, x, 0.0)?;
     let (channels, made) = (wide[1] / groups, kernel[0] / groups);
@@ -301,41 +303,43 @@ fn decompose_convolution(
     for k in 0..groups {
         let (mut own, mut filter) = (x.clone(), weight.clone());
         if groups > 1 {
-            let of = |n: i64, d: i64| json!({"dim": d, "start": k * n, "end": (k + 1) * n});
-            own = p.add_part("group", "slice", &[own], of(channels, 1))?;
-            filter = p.add_part("filter", "slice", &[filter], of(made, 0))?;
+            let group = |n: i64, d: i64| OpCall::slice(d, k * n, (k + 1) * n);
+            own = p.add_part("group", group(channels, 1), &[own])?;
+            filter = p.add_part("filter", group(made, 0), &[filter])?;
         }
         let mut columns = Vec::new();
         for at in windows.kernel_positions() {
             let seen = windows.slice_window_element(p, &own, at)?;
-            let last = p.add_part("last", "permute", &[seen], json!({"dims": [0, 2, 3, 1]}))?;
-            columns.push(p.add_part("place", "unsqueeze", &[last], json!({"dim": 0}))?);
+            let last = p.add_part("last", OpCall::permute([0, 2, 3, 1]), &[seen])?;
+            columns.push(p.add_part("place", OpCall::unsqueeze(0), &[last])?);
         }
-        let columns = p.add_part("columns", "cat", &columns, json!({"dim": 0}))?;
-        let size = json!({"size": [places, rows, channels]});
-        let columns = p.add_part("rows", "reshape", &[columns], size)?;
-        let turned = p.add_part("turned", "permute", &[filter], json!({"dims": [2, 3, 1, 0]}))?;
-        let turned = p.add_part("filters", "clone", &[turned], Value::Null)?;
-        let size = json!({"size": [places, channels, made]});
-        let turned = p.add_part("matrices", "reshape", &[turned], size)?;
-        let products = p.add_part("products", "bmm", &[columns, turned], Value::Null)?;
-        parts.push(p.add_part("sum", "sum", &[products], json!({"dim": 0}))?);
+        let columns = p.add_part("columns", OpCall::cat(0), &columns)?;
+        let size = [places, rows, channels];
+        let columns = p.add_part("rows", OpCall::reshape(size), &[columns])?;
+        let turned = p.add_part("turned", OpCall::permute([2, 3, 1, 0]), &[filter])?;
+        // A view of the transposed filters could not be reshaped into matrices: the elements have to be in row-major
+        // order.
+        let turned = p.add_part("filters", "clone", &[turned])?;
+        let size = [places, channels, made];
+        let turned = p.add_part("matrices", OpCall::reshape(size), &[turned])?;
+        let products = p.add_part("products", "bmm", &[columns, turned])?;
+        parts.push(p.add_part("sum", OpCall::new("sum").with("dim", 0), &[products])?);
     }
     let mut sum = match parts.len() {
         1 => parts.remove(0),
-        _ => p.add_part("groups", "cat", &parts, json!({"dim": 1}))?,
+        _ => p.add_part("groups", OpCall::cat(1), &parts)?,
     };
     if g.operand_count() > 2 {
-        sum = p.add_part("biased", "add", &[sum, g.operand(2)], Value::Null)?;
+        sum = p.add_part("biased", "add", &[sum, g.operand(2)])?;
     }
-    let size = json!({"size": [out[0], out[2], out[3], out[1]]});
-    let image = p.add_part("images", "reshape", &[sum], size)?;
-    let mut turned = p.add_part("first", "permute", &[image], json!({"dims": [0, 3, 1, 2]}))?;
+    let size = [out[0], out[2], out[3], out[1]];
+    let image = p.add_part("images", OpCall::reshape(size), &[sum])?;
+    let mut turned = p.add_part("first", OpCall::permute([0, 3, 1, 2]), &[image])?;
     if out.len() != result.len() {
-        turned = p.add_part("copied", "clone", &[turned], Value::Null)?;
-        turned = p.add_part("result", "reshape", &[turned], json!({ "size": result }))?;
+        turned = p.add_part("copied", "clone", &[turned])?;
+        turned = p.add_part("result", OpCall::reshape(result), &[turned])?;
     }
-    Ok(vec![p.add_result(0, "clone", &[turned], Value::Null)?])
+    Ok(vec![p.add_result(0, "clone", &[turned])?])
 }
 
 /// The windows of a pooling of images, and whether there is a batch around them.
@@ -376,14 +380,14 @@ fn fold_windows(
     p: &mut PartBuilder<'_>,
     windows: &SlidingImageWindows,
     x: &GraphOperand,
-    op: &str,
+    op: &'static str,
 ) -> Result<GraphOperand, DecompositionRefusal> {
     let mut sum: Option<GraphOperand> = None;
     for at in windows.kernel_positions() {
         let seen = windows.slice_window_element(p, x, at)?;
         sum = Some(match sum {
             None => seen,
-            Some(sum) => p.add_part("so_far", op, &[sum, seen], Value::Null)?,
+            Some(sum) => p.add_part("so_far", op, &[sum, seen])?,
         });
     }
     sum.ok_or(DecompositionRefusal::Whole("its windows are empty"))
@@ -392,8 +396,9 @@ fn fold_windows(
 fn decompose_max_pool(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> DecompositionResult {
     let (windows, _) = find_pooling_windows(g)?;
     let x = windows.pad_image(p, g.operand(0), LOWEST_FLOAT16)?;
+    // The border is the lowest number, so that it is never the maximum of a window with an element of the image.
     let most = fold_windows(p, &windows, &x, "maximum")?;
-    Ok(vec![p.add_result(0, "clone", &[most], Value::Null)?])
+    Ok(vec![p.add_result(0, "clone", &[most])?])
 }
 
 fn decompose_avg_pool(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> DecompositionResult {
@@ -406,7 +411,7 @@ fn decompose_avg_pool(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> Decomposi
     let sum = fold_windows(p, &windows, &x, "add")?;
     #[allow(clippy::cast_precision_loss, reason = "at most 256")]
     let part = GraphOperand::Number(1.0 / windows.count_positions() as f64);
-    Ok(vec![p.add_result(0, "mul", &[sum, part], Value::Null)?])
+    Ok(vec![p.add_result(0, "mul", &[sum, part])?])
 }
 
 /// The mean of every window; windows of one size are dimensions of a view.
@@ -418,29 +423,34 @@ fn decompose_adaptive_pool(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> Deco
         return Err(DecompositionRefusal::Whole("it has no elements"));
     }
     let (from, to) = ([x[lead], x[lead + 1]], [out[lead], out[lead + 1]]);
+    // Windows of one size are dimensions of a view, so that the whole pooling is a single mean.
     if from[0] % to[0] == 0 && from[1] % to[1] == 0 {
         let split = [to[0], from[0] / to[0], to[1], from[1] / to[1]];
         let size = [&x[..lead], &split].concat();
-        let cut = p.add_part("windows", "reshape", &[g.operand(0)], json!({ "size": size }))?;
-        return Ok(vec![p.add_result(0, "mean", &[cut], json!({"dim": [lead + 1, lead + 3]}))?]);
+        let cut = p.add_part("windows", OpCall::reshape(size), &[g.operand(0)])?;
+        return Ok(vec![p.add_result(
+            0,
+            OpCall::new("mean").with("dim", [lead + 1, lead + 3]),
+            &[cut],
+        )?]);
     }
     if to[0] * to[1] > MAX_WINDOW_OPS {
         return Err(DecompositionRefusal::Whole("it has more than 256 windows of different sizes"));
     }
     let window = |d: usize, i: i64| {
         let (n, m) = (from[d], to[d]);
-        json!({"dim": lead + d, "start": i * n / m, "end": ((i + 1) * n + m - 1) / m})
+        OpCall::slice(lead + d, i * n / m, ((i + 1) * n + m - 1) / m)
     };
     let mut rows = Vec::new();
     for i in 0..to[0] {
-        let band = p.add_part("band", "slice", &[g.operand(0)], window(0, i))?;
+        let band = p.add_part("band", window(0, i), &[g.operand(0)])?;
         let mut row = Vec::new();
         for j in 0..to[1] {
-            let seen = p.add_part("window", "slice", std::slice::from_ref(&band), window(1, j))?;
-            let along = json!({"dim": [lead, lead + 1], "keepdim": true});
-            row.push(p.add_part("mean", "mean", &[seen], along)?);
+            let seen = p.add_part("window", window(1, j), std::slice::from_ref(&band))?;
+            let along = OpCall::reduce("mean", [lead, lead + 1], true);
+            row.push(p.add_part("mean", along, &[seen])?);
         }
-        rows.push(p.add_part("row", "cat", &row, json!({"dim": lead + 1}))?);
+        rows.push(p.add_part("row", OpCall::cat(lead + 1), &row)?);
     }
-    Ok(vec![p.add_result(0, "cat", &rows, json!({"dim": lead}))?])
+    Ok(vec![p.add_result(0, OpCall::cat(lead), &rows)?])
 }

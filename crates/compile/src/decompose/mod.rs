@@ -1,14 +1,14 @@
-//! Operations that the card has no instruction for, taken apart into those it has.
+//! Decomposition of operations that the card has no instruction for into those it has.
 //!
-//! What upstream makes of other operations ([`OpDecomposition::Parts`](zellige_op::OpDecomposition::Parts)) becomes native and custom ones here;
-//! the parts of `y` are named `y.part`, and the last one keeps the name, the pin and the place in
-//! the source.
+//! What torch-spyre decomposes too ([`OpDecomposition::Parts`](zellige_op::OpDecomposition::Parts)) becomes native and
+//! custom operations here; the parts of `y` are named `y.part`, and the last one keeps the name, the pin and the place
+//! in the source.
 //!
 //! **Law**: the new graph computes the same function of finite numbers. Every part rounds its result to
 //! the stored format, where the whole operation rounds once, so that the two agree within a few roundings
 //! of the numbers on the way. What would lose more than that stays whole, with the reason.
 //!
-//! | file | takes apart |
+//! | file | decomposes |
 //! |---|---|
 //! | `products` | linear, addmm, baddbmm, mv, dot, vecdot, outer |
 //! | `attention` | scaled_dot_product_attention |
@@ -39,13 +39,13 @@ use zellige_op::is_float;
 pub struct DecomposedGraph {
     /// The new graph.
     pub graph: Graph,
-    /// What was taken apart.
+    /// What was decomposed.
     pub taken: Vec<DecomposedOp>,
     /// What was not.
     pub whole: Vec<UndecomposedOp>,
 }
 
-/// An operation that was taken apart.
+/// An operation that was decomposed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecomposedOp {
     /// Its first result.
@@ -67,7 +67,7 @@ pub struct UndecomposedOp {
     pub reason: String,
 }
 
-/// Takes composite operations apart, for tensors that are stored so.
+/// Decomposes composite operations, for tensors under this storage policy.
 ///
 /// # Errors
 /// Names of parts that are taken.
@@ -106,7 +106,7 @@ pub fn decompose_graph(graph: &Graph, storage: StoragePolicy) -> Result<Decompos
     Ok(DecomposedGraph { graph: to.finish_graph()?, taken, whole })
 }
 
-/// A graph whose operations are made of others wherever parts are known, whether or not programs take them apart; why
+/// A graph whose operations are decomposed wherever parts are known, whether or not programs decompose them; the reason
 /// where one of them has no parts.
 ///
 /// # Errors
@@ -140,7 +140,7 @@ pub(crate) fn decompose_all_ops(
     to.finish_graph().map_err(said)
 }
 
-/// How an operation is taken apart, tried on tensors of the same sizes and dtypes; none of an operation
+/// The decomposition of an operation, tried on tensors of the same sizes and dtypes; none of an operation
 /// that is not composite.
 fn find_working_recipe(
     graph: &Graph,
@@ -165,12 +165,15 @@ fn try_recipe(
     recipe: DecompositionRecipe,
     storage: StoragePolicy,
 ) -> Result<DecompositionRecipe, String> {
+    // A hint names the loops of the whole operation.
     if !node.hint.is_empty() {
         return Err("its division is given, and its parts have other loops".into());
     }
     if node.inputs.iter().any(|i| is_narrow(graph.get(*i).dtype)) {
         return Err("parts in 8 bits would lose digits".into());
     }
+    // Tried on a graph of its own first: a recipe that fails in the middle would leave its first parts in the real
+    // one.
     let mut scratch = GraphBuilder::new("scratch");
     let operands = node.inputs.iter().enumerate().map(|(k, i)| {
         let t = graph.get(*i);
@@ -194,6 +197,7 @@ fn try_recipe(
         Err(stop) => return Err(stop.to_string()),
     };
     let Ok(trial) = scratch.finish_graph(&made) else { return Err("it gives nothing".into()) };
+    // Type promotion of the parts may differ from that of the whole: such an operation stays whole.
     let same = node.outputs.iter().zip(trial.outputs()).all(|(a, b)| {
         let (a, b) = (graph.get(*a), trial.get(*b));
         (&a.size, a.dtype) == (&b.size, b.dtype)

@@ -3,11 +3,10 @@
 use super::recipe::{
     DecompositionRecipe, DecompositionRefusal, DecompositionResult, PartBuilder, RecipeInput,
 };
-use serde_json::{Value, json};
 use zellige_float::Dtype;
-use zellige_graph::GraphOperand;
+use zellige_graph::{GraphOperand, OpCall};
 
-/// How a pointwise operation is taken apart.
+/// The decomposition of a pointwise operation.
 pub(crate) fn find_pointwise_recipe(op: &str) -> Option<DecompositionRecipe> {
     Some(match op {
         "sign" | "sgn" => decompose_sign,
@@ -24,7 +23,7 @@ pub(crate) fn find_pointwise_recipe(op: &str) -> Option<DecompositionRecipe> {
         },
         "frac" => |p, g| {
             let (below, up, down) = add_floor_and_ceil(p, g)?;
-            let whole = p.add_part("whole", "where", &[below, up, down], Value::Null)?;
+            let whole = p.add_part("whole", "where", &[below, up, down])?;
             add_final_result(p, "sub", &[g.operand(0), whole])
         },
         "round" => decompose_round,
@@ -36,17 +35,19 @@ pub(crate) fn find_pointwise_recipe(op: &str) -> Option<DecompositionRecipe> {
             let neg = add_unary(p, "neg", "neg", g.operand(0))?;
             add_final_result(p, "sub", &[neg, number_operand(1.0)])
         },
+        // NaN is the only number that differs from itself.
         "isnan" => |p, g| add_final_result(p, "ne", &[g.operand(0), g.operand(0)]),
         "isfinite" => |p, g| {
             require_infinities(g)?;
-            let zero = p.add_part("zero", "sub", &[g.operand(0), g.operand(0)], Value::Null)?;
+            // A number less itself is 0, and an infinity less itself is NaN.
+            let zero = p.add_part("zero", "sub", &[g.operand(0), g.operand(0)])?;
             add_final_result(p, "eq", &[zero, number_operand(0.0)])
         },
         "isinf" => |p, g| {
             require_infinities(g)?;
-            let zero = p.add_part("zero", "sub", &[g.operand(0), g.operand(0)], Value::Null)?;
-            let odd = p.add_part("odd", "ne", &[zero, number_operand(0.0)], Value::Null)?;
-            let some = p.add_part("number", "eq", &[g.operand(0), g.operand(0)], Value::Null)?;
+            let zero = p.add_part("zero", "sub", &[g.operand(0), g.operand(0)])?;
+            let odd = p.add_part("odd", "ne", &[zero, number_operand(0.0)])?;
+            let some = p.add_part("number", "eq", &[g.operand(0), g.operand(0)])?;
             add_final_result(p, "logical_and", &[odd, some])
         },
         "log2" => |p, g| decompose_logarithm(p, g, std::f64::consts::LOG2_E),
@@ -64,9 +65,8 @@ pub(crate) fn find_pointwise_recipe(op: &str) -> Option<DecompositionRecipe> {
         "leaky_relu" => |p, g| {
             g.require_floats()?;
             let slope = number_operand(g.number_attribute("negative_slope", 0.01)?);
-            let above =
-                p.add_part("above", "gt", &[g.operand(0), number_operand(0.0)], Value::Null)?;
-            let low = p.add_part("low", "mul", &[g.operand(0), slope], Value::Null)?;
+            let above = p.add_part("above", "gt", &[g.operand(0), number_operand(0.0)])?;
+            let low = p.add_part("low", "mul", &[g.operand(0), slope])?;
             add_final_result(p, "where", &[above, g.operand(0), low])
         },
         "hardsigmoid" => |p, g| {
@@ -75,22 +75,24 @@ pub(crate) fn find_pointwise_recipe(op: &str) -> Option<DecompositionRecipe> {
         },
         "hardswish" => |p, g| {
             let sixths = add_clamped_sixths(p, g)?;
-            let gate = p.add_part("gate", "div", &[sixths, number_operand(6.0)], Value::Null)?;
+            let gate = p.add_part("gate", "div", &[sixths, number_operand(6.0)])?;
             add_final_result(p, "mul", &[g.operand(0), gate])
         },
         "hardtanh" => |p, g| {
             let bound = |name, usual: i64| g.attribute(name).cloned().unwrap_or(usual.into());
-            let bounds = json!({"min": bound("min_val", -1), "max": bound("max_val", 1)});
-            Ok(vec![p.add_result(0, "clamp", &[g.operand(0)], bounds)?])
+            let clamp = OpCall::new("clamp")
+                .with("min", bound("min_val", -1))
+                .with("max", bound("max_val", 1));
+            add_final_result(p, clamp, &[g.operand(0)])
         },
         "threshold" => |p, g| {
             g.require_floats()?;
             let limit = g.number_attribute("threshold", 0.0)?;
+            // A number next to the threshold would change sides if the card rounded the threshold.
             if !is_short(limit) {
                 return Err(DecompositionRefusal::Whole("its threshold would be rounded"));
             }
-            let below =
-                p.add_part("below", "le", &[g.operand(0), number_operand(limit)], Value::Null)?;
+            let below = p.add_part("below", "le", &[g.operand(0), number_operand(limit)])?;
             let value = number_operand(g.number_attribute("value", 0.0)?);
             add_final_result(p, "where", &[below, value, g.operand(0)])
         },
@@ -99,26 +101,27 @@ pub(crate) fn find_pointwise_recipe(op: &str) -> Option<DecompositionRecipe> {
             add_final_result(p, "where", &[g.operand(1), value, g.operand(0)])
         },
         "clamp_tensor" => |p, g| {
-            let up = p.add_part("up", "maximum", &[g.operand(0), g.operand(1)], Value::Null)?;
+            let up = p.add_part("up", "maximum", &[g.operand(0), g.operand(1)])?;
             add_final_result(p, "minimum", &[up, g.operand(2)])
         },
         "addcmul" => |p, g| decompose_scaled_addend(p, g, "mul"),
         "addcdiv" => |p, g| decompose_scaled_addend(p, g, "div"),
         "lerp" => |p, g| {
-            let far = p.add_part("far", "sub", &[g.operand(1), g.operand(0)], Value::Null)?;
-            let step = p.add_part("step", "mul", &[far, g.operand(2)], Value::Null)?;
+            let far = p.add_part("far", "sub", &[g.operand(1), g.operand(0)])?;
+            let step = p.add_part("step", "mul", &[far, g.operand(2)])?;
             add_final_result(p, "add", &[g.operand(0), step])
         },
         "floor_divide" => |p, g| {
-            let floor = json!({"rounding_mode": "floor"});
-            Ok(vec![p.add_result(0, "div", &[g.operand(0), g.operand(1)], floor)?])
+            let floor = OpCall::new("div").with("rounding_mode", "floor");
+            add_final_result(p, floor, &[g.operand(0), g.operand(1)])
         },
         "pow" => decompose_power,
         "logaddexp" => |p, g| {
             g.require_floats()?;
-            let most = p.add_part("max", "maximum", &[g.operand(0), g.operand(1)], Value::Null)?;
-            let far = p.add_part("far", "sub", &[g.operand(0), g.operand(1)], Value::Null)?;
+            let most = p.add_part("max", "maximum", &[g.operand(0), g.operand(1)])?;
+            let far = p.add_part("far", "sub", &[g.operand(0), g.operand(1)])?;
             let gap = add_unary(p, "gap", "abs", far)?;
+            // `max + softplus(-|a - b|)`: the exponential of a negative number never overflows.
             let low = add_unary(p, "neg", "neg", gap)?;
             let more = add_unary(p, "more", "softplus", low)?;
             add_final_result(p, "add", &[most, more])
@@ -127,7 +130,7 @@ pub(crate) fn find_pointwise_recipe(op: &str) -> Option<DecompositionRecipe> {
     })
 }
 
-/// Arithmetic tells infinities from numbers only where they are no numbers themselves.
+/// Refuses formats that encode infinities as numbers: arithmetic cannot distinguish the two there.
 fn require_infinities(g: &RecipeInput<'_>) -> Result<(), DecompositionRefusal> {
     if g.is_float(0) {
         return Err(DecompositionRefusal::Whole("numbers of 16 bits stand for infinities"));
@@ -142,18 +145,18 @@ fn number_operand(value: f64) -> GraphOperand {
 fn add_unary(
     p: &mut PartBuilder<'_>,
     part: &str,
-    op: &str,
+    op: &'static str,
     x: GraphOperand,
 ) -> Result<GraphOperand, DecompositionRefusal> {
-    p.add_part(part, op, &[x], Value::Null)
+    p.add_part(part, op, &[x])
 }
 
 fn add_final_result(
     p: &mut PartBuilder<'_>,
-    op: &str,
+    call: impl Into<OpCall>,
     operands: &[GraphOperand],
 ) -> DecompositionResult {
-    Ok(vec![p.add_result(0, op, operands, Value::Null)?])
+    Ok(vec![p.add_result(0, call, operands)?])
 }
 
 /// Whether every 16-bit format holds the number: ten significant bits, and a moderate size.
@@ -166,11 +169,11 @@ fn is_short(x: f64) -> bool {
 fn decompose_sign(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> DecompositionResult {
     let dtype = g.operand_dtype(0);
     if dtype == Dtype::Bool {
-        return Err(DecompositionRefusal::Whole("truth values are not taken apart"));
+        return Err(DecompositionRefusal::Whole("truth values are not decomposed"));
     }
-    let mut side = |part: &str, as_number: &str, op: &str| {
-        let truth = p.add_part(part, op, &[g.operand(0), number_operand(0.0)], Value::Null)?;
-        p.add_part(as_number, "cast", &[truth], json!({"dtype": dtype.to_string()}))
+    let mut side = |part: &str, as_number: &str, op: &'static str| {
+        let truth = p.add_part(part, op, &[g.operand(0), number_operand(0.0)])?;
+        p.add_part(as_number, OpCall::new("cast").with("dtype", dtype.to_string()), &[truth])
     };
     let above = side("above", "plus", "gt")?;
     let below = side("below", "minus", "lt")?;
@@ -182,7 +185,7 @@ fn add_floor_and_ceil(
     p: &mut PartBuilder<'_>,
     g: &RecipeInput<'_>,
 ) -> Result<(GraphOperand, GraphOperand, GraphOperand), DecompositionRefusal> {
-    let below = p.add_part("below", "lt", &[g.operand(0), number_operand(0.0)], Value::Null)?;
+    let below = p.add_part("below", "lt", &[g.operand(0), number_operand(0.0)])?;
     let neg = add_unary(p, "neg", "neg", g.operand(0))?;
     let floor = add_unary(p, "floor", "floor", neg)?;
     let up = add_unary(p, "up", "neg", floor)?;
@@ -194,17 +197,16 @@ fn add_floor_and_ceil(
 /// Every step is exact in every float format.
 fn decompose_round(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> DecompositionResult {
     g.require_floats()?;
-    let null = || Value::Null;
     let floor = add_unary(p, "floor", "floor", g.operand(0))?;
-    let rest = p.add_part("rest", "sub", &[g.operand(0), floor.clone()], null())?;
-    let half = p.add_part("half", "mul", &[floor.clone(), number_operand(0.5)], null())?;
+    let rest = p.add_part("rest", "sub", &[g.operand(0), floor.clone()])?;
+    let half = p.add_part("half", "mul", &[floor.clone(), number_operand(0.5)])?;
     let pair = add_unary(p, "pair", "floor", half)?;
-    let odd = p.add_part("odd", "sub", &[floor.clone(), pair], json!({"alpha": 2}))?;
-    let tie = p.add_part("tie", "add", &[floor.clone(), odd], null())?;
-    let up = p.add_part("up", "add", &[floor.clone(), number_operand(1.0)], null())?;
-    let is_tie = p.add_part("is_tie", "eq", &[rest.clone(), number_operand(0.5)], null())?;
-    let is_up = p.add_part("is_up", "gt", &[rest, number_operand(0.5)], null())?;
-    let low = p.add_part("low", "where", &[is_tie, tie, floor], null())?;
+    let odd = p.add_part("odd", OpCall::new("sub").with("alpha", 2), &[floor.clone(), pair])?;
+    let tie = p.add_part("tie", "add", &[floor.clone(), odd])?;
+    let up = p.add_part("up", "add", &[floor.clone(), number_operand(1.0)])?;
+    let is_tie = p.add_part("is_tie", "eq", &[rest.clone(), number_operand(0.5)])?;
+    let is_up = p.add_part("is_up", "gt", &[rest, number_operand(0.5)])?;
+    let low = p.add_part("low", "where", &[is_tie, tie, floor])?;
     add_final_result(p, "where", &[is_up, up, low])
 }
 
@@ -223,26 +225,29 @@ fn add_clamped_sixths(
     p: &mut PartBuilder<'_>,
     g: &RecipeInput<'_>,
 ) -> Result<GraphOperand, DecompositionRefusal> {
-    let moved = p.add_part("moved", "add", &[g.operand(0), number_operand(3.0)], Value::Null)?;
-    p.add_part("sixths", "clamp", &[moved], json!({"min": 0, "max": 6}))
+    let moved = p.add_part("moved", "add", &[g.operand(0), number_operand(3.0)])?;
+    p.add_part("sixths", OpCall::new("clamp").with("min", 0).with("max", 6), &[moved])
 }
 
 /// `x + value (a op b)`.
 fn decompose_scaled_addend(
     p: &mut PartBuilder<'_>,
     g: &RecipeInput<'_>,
-    op: &str,
+    op: &'static str,
 ) -> DecompositionResult {
-    let part = p.add_part("part", op, &[g.operand(1), g.operand(2)], Value::Null)?;
+    let part = p.add_part("part", op, &[g.operand(1), g.operand(2)])?;
     let exact = g.attribute("value").cloned().unwrap_or(1.into());
     let value = g.number_attribute("value", 1.0)?;
-    let scale = if value == 1.0 { Value::Null } else { json!({ "alpha": exact }) };
-    Ok(vec![p.add_result(0, "add", &[g.operand(0), part], scale)?])
+    let sum = OpCall::new("add");
+    let sum = if value == 1.0 { sum } else { sum.with("alpha", exact) };
+    add_final_result(p, sum, &[g.operand(0), part])
 }
 
-/// Exponents that have an instruction or two.
+/// Exponents for which one or two instructions suffice.
 fn decompose_power(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> DecompositionResult {
     let x = || g.operand(0);
+    // Other exponents need `exp(y log(x))`, whose rounded logarithm loses digits that the exponential then
+    // multiplies.
     let exponent =
         g.constant_operand(1).ok_or(DecompositionRefusal::Whole("its exponent is no constant"))?;
     if exponent != 2.0 && exponent != 3.0 {

@@ -1,17 +1,18 @@
-//! How an operation is taken apart: its recipe, the operation that it is given, and the parts that it makes.
+//! What a decomposition is: its recipe, the operation that the recipe gets, and the parts that it makes.
 
 use crate::error::CompileError;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::fmt;
 use zellige_device::StoragePolicy;
 use zellige_float::{Dtype, Format, largest_finite};
 use zellige_graph::{
-    Graph, GraphBuilder, GraphError, GraphNode, GraphOperand, TensorId, TensorOrigin, VIEW_OPS,
+    Graph, GraphBuilder, GraphError, GraphNode, GraphOperand, OpCall, TensorId, TensorOrigin,
+    VIEW_OPS,
 };
 use zellige_op::TensorOp;
 use zellige_op::is_float;
 
-/// How an operation is taken apart: its results, made of parts.
+/// The decomposition of an operation: makes its results from parts.
 pub(crate) type DecompositionRecipe =
     fn(&mut PartBuilder<'_>, &RecipeInput<'_>) -> DecompositionResult;
 
@@ -21,9 +22,9 @@ pub(crate) type DecompositionResult = Result<Vec<TensorId>, DecompositionRefusal
 /// Why an operation stays whole.
 #[derive(Debug)]
 pub(crate) enum DecompositionRefusal {
-    /// By the rules of this pass.
+    /// A rule of this pass.
     Whole(&'static str),
-    /// By those of the graph.
+    /// A rule of the graph.
     Refused(GraphError),
 }
 
@@ -51,7 +52,7 @@ impl From<GraphError> for DecompositionRefusal {
     }
 }
 
-/// The operation that is taken apart.
+/// The operation that is decomposed.
 pub(crate) struct RecipeInput<'a> {
     graph: &'a Graph,
     node: &'a GraphNode,
@@ -71,12 +72,12 @@ impl<'a> RecipeInput<'a> {
     }
 
     /// The lowest finite number of the format in which operand `k` is stored: every other number is
-    /// above it, and what stands for minus infinity below.
+    /// above it, and the encoding of minus infinity below.
     pub(crate) fn lowest_stored(&self, k: usize) -> GraphOperand {
         GraphOperand::Number(-largest_finite(self.stored_format(k).unwrap_or(Format::F16)))
     }
 
-    /// Whether operand `k` is stored in a format where a number stands for an infinity.
+    /// Whether operand `k` is stored in a format that encodes infinities as numbers.
     pub(crate) fn encodes_infinity(&self, k: usize) -> bool {
         self.stored_format(k) == Some(Format::DL16INF)
     }
@@ -179,7 +180,7 @@ impl<'a> RecipeInput<'a> {
         if floats {
             Ok(())
         } else {
-            Err(DecompositionRefusal::Whole("integers are not taken apart"))
+            Err(DecompositionRefusal::Whole("integers are not decomposed"))
         }
     }
 }
@@ -211,50 +212,50 @@ impl<'b> PartBuilder<'b> {
     pub(crate) fn add_part(
         &mut self,
         part: &str,
-        op: &str,
+        call: impl Into<OpCall>,
         operands: &[GraphOperand],
-        attributes: Value,
     ) -> Result<GraphOperand, DecompositionRefusal> {
         let base = format!("{}.{part}", self.graph.get(self.node.outputs[0]).name);
         let free =
             |n: &String| self.graph.tensor_id(n).is_none() && self.builder.tensor_id(n).is_none();
+        // Parts of two operations may want one name, where a graph was decomposed before: the second gets a number.
         let name = std::iter::once(base.clone())
             .chain((2..).map(|k| format!("{base}{k}")))
             .find(free)
             .expect("some name is free");
-        Ok(GraphOperand::Tensor(self.add_named(op, operands, attributes, &[&name])?[0]))
+        Ok(GraphOperand::Tensor(self.add_named(&call.into(), operands, &[&name])?[0]))
     }
 
     /// The part that gives result `k`, under its name. A pin or a place does not hold for a view: then a copy has it.
     pub(crate) fn add_result(
         &mut self,
         k: usize,
-        op: &str,
+        call: impl Into<OpCall>,
         operands: &[GraphOperand],
-        attributes: Value,
     ) -> Result<TensorId, DecompositionRefusal> {
+        let call = call.into();
         let t = self.graph.get(self.node.outputs[k]);
-        let is_view = VIEW_OPS.iter().any(|(name, _)| *name == op);
+        let is_view = VIEW_OPS.iter().any(|(name, _)| *name == call.name());
+        // A view has the layout and the place of its base, which may have other readers.
         if is_view && (t.pin.is_some() || t.place.is_some()) {
-            let seen = self.add_part("seen", op, operands, attributes)?;
-            return Ok(self.add_named("clone", &[seen], Value::Null, &[&t.name])?[0]);
+            let seen = self.add_part("seen", call, operands)?;
+            return Ok(self.add_named(&"clone".into(), &[seen], &[&t.name])?[0]);
         }
-        Ok(self.add_named(op, operands, attributes, &[&t.name])?[0])
+        Ok(self.add_named(&call, operands, &[&t.name])?[0])
     }
 
     /// A part with several results, all on the way.
     pub(crate) fn add_parts(
         &mut self,
         names: &[&str],
-        op: &str,
+        call: impl Into<OpCall>,
         operands: &[GraphOperand],
-        attributes: Value,
     ) -> Result<Vec<GraphOperand>, DecompositionRefusal> {
         let result = &self.graph.get(self.node.outputs[0]).name;
         let names: Vec<String> = names.iter().map(|n| format!("{result}.{n}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         Ok(self
-            .add_named(op, operands, attributes, &names)?
+            .add_named(&call.into(), operands, &names)?
             .into_iter()
             .map(GraphOperand::Tensor)
             .collect())
@@ -262,21 +263,16 @@ impl<'b> PartBuilder<'b> {
 
     fn add_named(
         &mut self,
-        op: &str,
+        call: &OpCall,
         operands: &[GraphOperand],
-        attributes: Value,
         names: &[&str],
     ) -> Result<Vec<TensorId>, DecompositionRefusal> {
-        let attributes = match attributes {
-            Value::Object(map) => map,
-            _ => Map::new(),
-        };
-        let made = self.builder.add_op(op, operands, &attributes, names)?;
+        let made = self.builder.add_call(call, operands, names)?;
         if let Some(at) = &self.node.at {
             self.builder.set_source_location(made[0], at.clone());
         }
         let known = TensorOp::all_rows().map(|e| e.name).chain(VIEW_OPS.iter().map(|(n, _)| *n));
-        self.made.extend(known.into_iter().find(|n| *n == op));
+        self.made.extend(known.into_iter().find(|n| *n == call.name()));
         Ok(made)
     }
 }

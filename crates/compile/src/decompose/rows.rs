@@ -1,11 +1,11 @@
-//! Operations on whole lines.
+//! Operations along whole rows: softmax and extremes.
 
 use super::recipe::{
     DecompositionRecipe, DecompositionRefusal, DecompositionResult, PartBuilder, RecipeInput,
 };
-use serde_json::{Value, json};
+use zellige_graph::OpCall;
 
-/// How an operation on lines is taken apart.
+/// The decomposition of an operation along rows.
 pub(crate) fn find_row_recipe(op: &str) -> Option<DecompositionRecipe> {
     Some(match op {
         "softmax" => |p, g| decompose_softmax(p, g, false),
@@ -18,7 +18,7 @@ pub(crate) fn find_row_recipe(op: &str) -> Option<DecompositionRecipe> {
 
 /// With `d = x - max(x)`: `exp(d) / sum(exp(d))`, or `d - log(sum(exp(d)))`.
 ///
-/// A row of nothing but minus infinities is NaN. In 16 bits of the card a number stands for them, and its
+/// A row of nothing but minus infinities is NaN. In 16 bits the card encodes them as a number, whose
 /// difference from itself is 0: there the largest counts as the lowest finite number at least, so that all
 /// exponentials of such a row are 0, and 0 / 0 is NaN. No other row has a lower maximum.
 fn decompose_softmax(
@@ -30,24 +30,24 @@ fn decompose_softmax(
     if g.operand_size(0).contains(&0) {
         return Err(DecompositionRefusal::Whole("it has no elements"));
     }
-    let along = || json!({"dim": dim, "keepdim": true});
-    let mut most = p.add_part("max", "amax", &[g.operand(0)], along())?;
+    let along_row = |op: &'static str| OpCall::reduce_dim(op, dim, true);
+    let mut most = p.add_part("max", along_row("amax"), &[g.operand(0)])?;
     if g.encodes_infinity(0) {
-        most = p.add_part("floor", "maximum", &[most, g.lowest_stored(0)], Value::Null)?;
+        most = p.add_part("floor", "maximum", &[most, g.lowest_stored(0)])?;
     }
-    let below = p.add_part("below", "sub", &[g.operand(0), most], Value::Null)?;
-    let exp = p.add_part("exp", "exp", std::slice::from_ref(&below), Value::Null)?;
-    let sum = p.add_part("sum", "sum", std::slice::from_ref(&exp), along())?;
+    let below = p.add_part("below", "sub", &[g.operand(0), most])?;
+    let exp = p.add_part("exp", "exp", std::slice::from_ref(&below))?;
+    let sum = p.add_part("sum", along_row("sum"), std::slice::from_ref(&exp))?;
     Ok(vec![if log {
-        let mut log = p.add_part("log", "log", std::slice::from_ref(&sum), Value::Null)?;
+        let mut log = p.add_part("log", "log", std::slice::from_ref(&sum))?;
         if g.encodes_infinity(0) {
             // One, or NaN where the sum is 0.
-            let one = p.add_part("one", "div", &[sum.clone(), sum], Value::Null)?;
-            log = p.add_part("number", "div", &[log, one], Value::Null)?;
+            let one = p.add_part("one", "div", &[sum.clone(), sum])?;
+            log = p.add_part("number", "div", &[log, one])?;
         }
-        p.add_result(0, "sub", &[below, log], Value::Null)?
+        p.add_result(0, "sub", &[below, log])?
     } else {
-        p.add_result(0, "div", &[exp, sum], Value::Null)?
+        p.add_result(0, "div", &[exp, sum])?
     }])
 }
 
@@ -62,11 +62,10 @@ fn decompose_extreme(
     if g.operand_size(0).contains(&0) {
         return Err(DecompositionRefusal::Whole("it has no elements"));
     }
-    let first = json!({"k": 1, "dim": dim, "largest": largest});
-    let both = p.add_parts(&["first", "at"], "topk", &[g.operand(0)], first)?;
+    let first = OpCall::topk(1, dim, largest);
+    let both = p.add_parts(&["first", "at"], first, &[g.operand(0)])?;
     let result = |k: usize, p: &mut PartBuilder<'_>| {
-        let size = json!({"size": g.result_size()});
-        p.add_result(k, "reshape", &[both[k].clone()], size)
+        p.add_result(k, OpCall::reshape(g.result_size()), &[both[k].clone()])
     };
     Ok(vec![result(0, p)?, result(1, p)?])
 }

@@ -3,10 +3,10 @@
 use super::recipe::{
     DecompositionRecipe, DecompositionRefusal, DecompositionResult, PartBuilder, RecipeInput,
 };
-use serde_json::{Value, json};
-use zellige_graph::GraphOperand;
+use serde_json::Value;
+use zellige_graph::{GraphOperand, OpCall};
 
-/// How such an operation is taken apart.
+/// The decomposition of an operation of this family.
 pub(crate) fn find_shape_recipe(op: &str) -> Option<DecompositionRecipe> {
     Some(match op {
         "stack" => decompose_stack,
@@ -19,19 +19,14 @@ pub(crate) fn find_shape_recipe(op: &str) -> Option<DecompositionRecipe> {
 /// The most dimensions of a tensor on the way.
 const MAX_INTERMEDIATE_RANK: usize = 8;
 
-/// Tensors with a dimension more, one behind the other along it.
+/// A `cat` of the tensors along a new dimension.
 fn decompose_stack(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> DecompositionResult {
     let dim = g.dim_attribute("dim", 0, g.result_size().len())?;
     let mut list = Vec::with_capacity(g.operand_count());
     for k in 0..g.operand_count() {
-        list.push(p.add_part(
-            &format!("part{k}"),
-            "unsqueeze",
-            &[g.operand(k)],
-            json!({"dim": dim}),
-        )?);
+        list.push(p.add_part(&format!("part{k}"), OpCall::unsqueeze(dim), &[g.operand(k)])?);
     }
-    Ok(vec![p.add_result(0, "cat", &list, json!({"dim": dim}))?])
+    Ok(vec![p.add_result(0, OpCall::cat(dim), &list)?])
 }
 
 /// A view of the tensor with a repeated dimension before or behind each, copied and merged.
@@ -48,10 +43,10 @@ fn merge_repeated(
     if g.result_size().contains(&0) {
         return Err(DecompositionRefusal::Whole("it has no elements"));
     }
-    let wide = p.add_part("wide", "reshape", &[x], json!({ "size": ones }))?;
-    let seen = p.add_part("times", "expand", &[wide], json!({ "size": times }))?;
-    let copy = p.add_part("copied", "clone", &[seen], Value::Null)?;
-    Ok(vec![p.add_result(0, "reshape", &[copy], json!({"size": g.result_size()}))?])
+    let wide = p.add_part("wide", OpCall::reshape(ones), &[x])?;
+    let seen = p.add_part("times", OpCall::expand(times), &[wide])?;
+    let copy = p.add_part("copied", "clone", &[seen])?;
+    Ok(vec![p.add_result(0, OpCall::reshape(g.result_size()), &[copy])?])
 }
 
 fn decompose_repeat(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> DecompositionResult {

@@ -31,7 +31,7 @@ pub(crate) struct LaidOutOp {
 /// Splits of all loops, and the tensors that stay in the scratchpads.
 type SplitsAndResidents = (Vec<usize>, Vec<usize>);
 
-/// What was computed before: programs of one graph ask the same of the same operations.
+/// What was computed before: the programs of one graph have mostly the same operations.
 #[derive(Debug, Default)]
 struct LaidOutOpCache {
     /// By splits.
@@ -71,6 +71,7 @@ impl LaidOutOp {
             dim: dim.clone(),
             split: i64::try_from(*n).unwrap_or(i64::MAX),
         };
+        // A hint for an empty tensor cannot hold, and a program for a batch of size 0 is no error.
         let hints = match empty {
             true => Vec::new(),
             false => lowered.graph.node(*node).hint.iter().map(hint).collect(),
@@ -101,6 +102,8 @@ impl LaidOutOp {
             let made = self.op.plan_work(&self.inputs, &self.outputs, Some(&division), cores).ok();
             made.map(|(division, work)| (division, Rc::new(work)))
         };
+        // The cache is in a `RefCell`, because steps of repeated layers share one operation and the search asks it
+        // again for every program.
         let known = self.answered.borrow().divided.get(splits).cloned();
         let made = known.unwrap_or_else(|| {
             let made = compute();
@@ -135,7 +138,7 @@ impl LaidOutOp {
         cycles
     }
 
-    /// How a tensor lies in sticks, as kernels see it: operands, then results.
+    /// The sticks of a tensor, as kernels see them: operands, then results.
     fn tensor_sticks(&self, tensor: usize) -> Option<StickForm> {
         self.inputs.iter().chain(&self.outputs).nth(tensor).and_then(|l| l.stick_form().ok())
     }
@@ -185,13 +188,22 @@ impl LaidOutOp {
     ) -> Option<OperationWork> {
         let loops = self.loops.as_ref()?;
         let mut work = (*divided.work).clone();
+        let charges = self.op.unit_charges(&self.inputs, &self.outputs).ok().flatten();
+        let product = charges.and_then(|c| c.product);
         for tensor in tensors {
+            let role = product.and_then(|both| both.iter().position(|i| i == tensor));
+            if let Some(role) = role {
+                let tiles = work.cores.iter_mut().filter_map(|core| core.tile.as_mut());
+                tiles.for_each(|tile| tile.operands[role].resident = true);
+            }
             let whole = self.tensor_sticks(*tensor)?;
             for (core, done) in work.cores.iter_mut().enumerate() {
                 let mut part = whole.clone();
                 for (d, range) in
                     loops.core_region(*tensor, core, &divided.division).into_iter().enumerate()
                 {
+                    // A part that begins inside a stick shares that stick with another core, so that what it saves
+                    // cannot be subtracted from one of them.
                     if whole.stick == Some(d) && range.start % whole.eps != 0 {
                         return None;
                     }
@@ -200,6 +212,8 @@ impl LaidOutOp {
                 let (traffic, padding) = part.stick_traffic();
                 let side =
                     if *tensor < self.inputs.len() { &mut done.reads } else { &mut done.writes };
+                // Where the account charges other bursts than the part has (a kernel that reads an operand twice),
+                // nothing is subtracted: the tensor is then no resident, which is slower and not wrong.
                 *side = side.checked_subtract(&traffic)?;
                 done.padding_bytes = done.padding_bytes.checked_sub(padding)?;
                 let sticks = traffic.total_bytes() / 128;

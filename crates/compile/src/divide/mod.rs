@@ -15,7 +15,7 @@ mod work_distribution;
 
 pub(crate) use laid_op::LaidOutOp;
 pub(crate) use span_reduction::{AnsweredSteps, DivisionCandidates, reduce_step_spans};
-pub(crate) use work_distribution::{DividedProgram, ResidencyCandidate, distribute_work};
+pub(crate) use work_distribution::{DividedSteps, ResidencyCandidate, distribute_work};
 
 use std::rc::Rc;
 use zellige_device::WorkDivision;

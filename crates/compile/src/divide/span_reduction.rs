@@ -1,17 +1,18 @@
 //! The divisions of every step that are considered, each by itself.
 //!
-//! A core addresses a window of each tensor, and the window is limited (the span). The existing compiler
+//! A core addresses a window of each tensor, and the window is limited (the span). torch-spyre (summer 2026)
 //! first commits the fewest splits that bring every span under the limit, then distributes the cores that are
 //! left: that one division is always a candidate, and under the policy `baseline`, or with hints, the only
 //! one. Under `best` the divisions with the smallest largest slice are candidates too, where their spans are
 //! under the limit, the fastest few of them.
 //!
 //! **Invariant**: every candidate is legal, so that whatever is chosen for one step is legal beside whatever
-//! is chosen for another. **Cost**: the latency of at most [`LOOKED_AT`] divisions is computed for each
-//! *different* step; the steps of repeated layers ask the same and are answered once.
+//! is chosen for another. **Cost**: the latency of at most [`MAX_PRICED_DIVISIONS`] divisions is computed for each
+//! *different* step; the steps of repeated layers have the same question, which is answered once.
 
 use super::{LaidOutOp, StepDivision};
 use crate::decisions::{CompileDecisions, DecidedStep};
+use crate::draft::{CandidateDraft, ProgramDraft};
 use crate::error::{CompileError, Result};
 use crate::lower::{LoweredProgram, MemoryClass};
 use crate::options::{CompilePolicy, CompilerOptions};
@@ -24,20 +25,21 @@ use zellige_graph::{Graph, NodeId};
 use zellige_machine::{Key, OperationWork};
 
 /// Divisions of one step that are considered.
+// The joint choice has a table per step with an entry for each division and each subset of its results, so that every
+// candidate doubles as a column of all its neighbours' tables.
 pub(super) const MAX_STEP_DIVISIONS: usize = 8;
 /// Divisions whose latency is computed; the rest is left out by the work of their largest slice.
-const LOOKED_AT: usize = 16;
+const MAX_PRICED_DIVISIONS: usize = 16;
 /// Rounds that an operation may be cut into: tensors fit into a segment, which is twice the span of 32 cores.
-const MOST_ROUNDS: usize = 64;
+const MAX_STEP_ROUNDS: usize = 64;
 
-/// A lowered program with the divisions that every step may have.
+/// The divisions that every step of a program may have.
 pub(crate) struct DivisionCandidates {
-    pub(crate) lowered: LoweredProgram,
     /// Of every step, its operation; none of moves and of what the host does.
     pub(crate) ops: Vec<Option<Rc<LaidOutOp>>>,
     /// Of every step, at least one division.
     pub(crate) divisions: Vec<Rc<Vec<StepDivision>>>,
-    /// Steps that ask the same have the same number.
+    /// Steps with the same operation, layouts and candidates have the same number.
     pub(super) class: Vec<usize>,
     /// Whether every step has the one division that was decided for it before.
     pub(super) decided_before: bool,
@@ -53,7 +55,7 @@ type DividedOp = (Option<Rc<LaidOutOp>>, Rc<Vec<StepDivision>>);
 /// What was found out about steps, for the same step of another layer, and of other programs of the same graph.
 #[derive(Default)]
 pub(crate) struct AnsweredSteps {
-    /// Of every operation, what it asks besides the layouts of its tensors.
+    /// Of every operation, its name, attributes and hints.
     asked: HashMap<NodeId, Rc<str>>,
     /// Candidates of divisions.
     candidates: HashMap<StepQuestion, DividedOp>,
@@ -67,12 +69,12 @@ pub(crate) struct AnsweredSteps {
 pub(crate) type PlannedOp = (Option<Vec<LoopSpan>>, StepDivision);
 
 impl AnsweredSteps {
-    /// Forgets which operation of a graph asks what, so that another graph may use the answers.
+    /// Forgets the descriptions of the operations of a graph, so that another graph may use the answers.
     pub(crate) fn forget_graph(&mut self) {
         self.asked.clear();
     }
 
-    /// What an operation asks besides the layouts of its tensors: its name, attributes and hints.
+    /// An operation without the layouts of its tensors: its name, attributes and hints.
     pub(crate) fn describe_op(&mut self, graph: &Graph, id: NodeId) -> Rc<str> {
         let asked = self.asked.entry(id).or_insert_with(|| {
             let node = graph.node(id);
@@ -91,7 +93,7 @@ pub(crate) fn reduce_step_spans(
     lowered: LoweredProgram,
     like: Option<&CompileDecisions>,
     answered: &mut AnsweredSteps,
-) -> Result<DivisionCandidates> {
+) -> Result<CandidateDraft> {
     let mut ops: Vec<Option<Rc<LaidOutOp>>> = Vec::new();
     let mut divisions: Vec<Rc<Vec<StepDivision>>> = Vec::new();
     let mut class: Vec<usize> = Vec::new();
@@ -110,6 +112,8 @@ pub(crate) fn reduce_step_spans(
             class.push(class[same]);
             continue;
         }
+        // With a record the candidates depend on it, so that they are neither taken from nor put among those of other
+        // programs.
         if like.is_none()
             && let Some(q) = &question
             && let Some((op, list)) = answered.candidates.get(q)
@@ -132,7 +136,7 @@ pub(crate) fn reduce_step_spans(
                 list
             }
             (Some(op), None) => {
-                let list = divide_alone(op, options, lowered.assignment.divisions)?;
+                let list = divide_alone(op, options, lowered.division_policy)?;
                 decided_before &= list.len() <= 1;
                 list
             }
@@ -150,10 +154,11 @@ pub(crate) fn reduce_step_spans(
         divisions.push(list);
         class.push(i);
     }
-    Ok(DivisionCandidates { lowered, ops, divisions, class, decided_before })
+    let candidates = DivisionCandidates { ops, divisions, class, decided_before };
+    Ok(ProgramDraft::new(lowered, candidates))
 }
 
-/// What a step asks; none of a move.
+/// The question of a step; none of a move.
 fn ask_about_step(
     lowered: &LoweredProgram,
     step: usize,
@@ -167,7 +172,7 @@ fn ask_about_step(
     // Into the place of an operand, an operation does less.
     let in_place = |b: &BufferId| matches!(lowered.buffer(*b).memory, MemoryClass::InPlaceOf(_));
     let in_place = step.writes.iter().any(in_place);
-    let policy = lowered.assignment.divisions;
+    let policy = lowered.division_policy;
     Some((asked, (in_place, policy), all, decided.map(|d| d.splits.clone())))
 }
 
@@ -178,6 +183,8 @@ fn list_useful_splits(spans: &[LoopSpan], cores: usize) -> Vec<Vec<usize>> {
         let units = span.unit_count().max(1);
         let mut list: Vec<usize> = Vec::new();
         for n in 1..=units.min(cores) {
+            // Seven slices of eight units leave a core with two units, and so do four: the larger number only adds
+            // cores that wait.
             if list.last().is_none_or(|last| units.div_ceil(*last) != units.div_ceil(n)) {
                 list.push(n);
             }
@@ -192,6 +199,7 @@ fn list_useful_splits(spans: &[LoopSpan], cores: usize) -> Vec<Vec<usize>> {
             let used: usize = head.iter().product();
             let reduced = head.iter().zip(spans).any(|(n, s)| s.reduced && *n > 1);
             for n in options {
+                // The device combines the partial sums of one loop.
                 if used * n > cores || (*n > 1 && spans[d].reduced && reduced) {
                     continue;
                 }
@@ -205,15 +213,17 @@ fn list_useful_splits(spans: &[LoopSpan], cores: usize) -> Vec<Vec<usize>> {
         slices.map(|(n, s)| (s.unit_count().max(1).div_ceil(*n) * s.unit.max(1)) as u128).product()
     };
     list.sort_by_cached_key(|s| (largest(s), s.iter().product::<usize>()));
-    list.truncate(LOOKED_AT);
+    list.truncate(MAX_PRICED_DIVISIONS);
     list
 }
 
-/// What the existing compiler does.
+/// The one division of torch-spyre.
 ///
 /// # Errors
 /// Hints that cannot hold, tensors that stay over the span limit whatever is split.
 fn divide_as_upstream(op: &LaidOutOp, options: &CompilerOptions) -> Result<Vec<StepDivision>> {
+    // An operation whose slices are no boxes has no spans that could be computed. It is divided as the device does by
+    // default.
     let Some(space) = &op.space else {
         if let Some(hint) = op.hints.first() {
             let known = "none, as its slices are no boxes of its tensors".into();
@@ -240,6 +250,8 @@ fn divide_over_one_group(
     space: &IterationSpace,
     options: &CompilerOptions,
 ) -> Option<StepDivision> {
+    // The cores that one multicast on the ring reaches: with that many slices, every core of the group gets a shared
+    // operand by one read.
     let group = usize::try_from(options.hardware.figure_count(Key::Multicast)).ok()?;
     let first = op.spans.iter().position(|s| !s.reduced && s.unit_count() >= group)?;
     let splits: Vec<usize> =
@@ -257,7 +269,7 @@ fn divide_in_rounds(
     options: &CompilerOptions,
 ) -> Option<StepDivision> {
     let all = list_useful_splits(&op.spans, options.cores);
-    for rounds in 2..=MOST_ROUNDS {
+    for rounds in 2..=MAX_STEP_ROUNDS {
         for (l, loops) in op.spans.iter().enumerate().filter(|(_, s)| !s.reduced) {
             let mut fitting = all.iter().filter(|splits| {
                 zellige_guard::count_step();
@@ -301,6 +313,7 @@ fn divide_alone(
     match divide_as_upstream(op, options) {
         Ok(found) => list = found,
         // Even slices may not bring a tensor under the span limit; uneven ones may.
+        // torch-spyre knows even slices only, so that with `strict` its refusal stands.
         Err(e @ CompileError::Span { .. }) if !options.strict => refused = Some(e),
         Err(e) => return Err(e),
     }
@@ -320,6 +333,7 @@ fn divide_alone(
             ));
         }
     }
+    // Rounds come last: a tensor is read once per round, and every round is as long as a division would be.
     if let (true, Some(e)) = (list.is_empty(), refused) {
         return divide_in_rounds(op, space, options).map(|d| vec![d]).ok_or(e);
     }
@@ -334,7 +348,7 @@ fn divide_alone(
 }
 
 /// Divisions of an operation that was decided before: that one, where its loops have the same sizes;
-/// otherwise that one as far as it fits, and what the existing compiler does.
+/// otherwise that one as far as it fits, and that of torch-spyre.
 fn divide_as_decided(
     op: &LaidOutOp,
     options: &CompilerOptions,

@@ -10,7 +10,7 @@
 //!
 //! **Invariant.** A result that is kept costs [`FORBIDDEN`] unless all its users agree, so every finite total
 //! is a program that can run. Room in the scratchpads is no part of it: what does not fit is put back into
-//! memory when addresses are given (`scratchpads`), and the program then takes longer than the total says.
+//! memory when addresses are given (`scratchpads`), and the program then takes longer than this total.
 //!
 //! **Cost.** A table for every step, with one entry for each candidate and each subset of its results, and a
 //! small one for every reader. Steps of repeated layers share the entries.
@@ -19,6 +19,7 @@ use super::span_reduction::MAX_STEP_DIVISIONS;
 use super::{DivisionCandidates, LaidOutOp, StepDivision};
 use crate::choose::LOAD_COST_DIVISOR;
 use crate::decisions::CompileDecisions;
+use crate::draft::{CandidateDraft, DividedDraft, ProgramDraft};
 use crate::error::Result;
 use crate::lower::{LoweredProgram, MemoryClass};
 use crate::options::{CompilePolicy, CompilerOptions};
@@ -30,6 +31,8 @@ use std::rc::Rc;
 use zellige_machine::OperationWork;
 
 /// Tables of at most this many entries.
+// A step with 8 divisions and 15 results that may stay or not is just within it. Past the limit the choice is no
+// longer proved optimal.
 const MAX_JOINT_TABLE_ENTRIES: usize = 1 << 18;
 
 /// A result that could stay in the scratchpads: who makes it, who reads it, and as which tensor.
@@ -41,9 +44,8 @@ pub(crate) struct ResidencyCandidate {
     pub(crate) readers: Vec<(usize, usize)>,
 }
 
-/// A lowered program whose steps are divided, with the results that stay in the scratchpads if they fit.
-pub(crate) struct DividedProgram {
-    pub(crate) lowered: LoweredProgram,
+/// The division of every step, with the results that stay in the scratchpads if they fit.
+pub(crate) struct DividedSteps {
     /// Of every step, its operation; none of moves and of what the host does.
     pub(crate) ops: Vec<Option<Rc<LaidOutOp>>>,
     /// Of every step, its division.
@@ -57,7 +59,7 @@ pub(crate) struct DividedProgram {
     pub(crate) decisions: CompileDecisions,
 }
 
-impl DividedProgram {
+impl DividedSteps {
     /// The tensors of a step that stay in the scratchpads, of the buffers that are `kept`.
     pub(crate) fn step_residents(&self, step: usize, kept: &[bool]) -> Vec<usize> {
         let uses = self.resident_uses[step].iter();
@@ -79,67 +81,80 @@ impl DividedProgram {
 /// Divides all steps of a program together, or as they were decided in a program like it.
 ///
 /// # Errors
-/// Tensors that kernels cannot read as they lie.
+/// Tensors whose layouts kernels cannot read.
 pub(crate) fn distribute_work(
-    mut candidates: DivisionCandidates,
+    draft: CandidateDraft,
     like: Option<&CompileDecisions>,
-) -> Result<DividedProgram> {
-    let options = candidates.lowered.options.clone();
+) -> Result<DividedDraft> {
+    let ProgramDraft { lowered, divisions: mut candidates, .. } = draft;
+    let options = &lowered.options;
     let mut results = match options.scratchpads {
-        Some(_) => find_residency_candidates(&candidates),
+        Some(_) => find_residency_candidates(&lowered, &candidates),
         None => Vec::new(),
     };
     if let Some(like) = like {
         let kept = like.kept_results();
-        let lowered = &candidates.lowered;
         results.retain(|k| {
             let buffer = lowered.buffer(k.buffer);
             kept.contains(buffer.name.as_str()) || is_in_lx(&lowered.graph, buffer.tensor)
         });
+        // Every step has its recorded division and all residents agree: there is nothing to solve.
         if candidates.decided_before && can_all_stay(&candidates, &results) {
             let chosen = vec![0; candidates.divisions.len()];
-            return Ok(build_divided_program(candidates, &chosen, results, like.is_optimal()));
+            let divided =
+                choose_divisions(&lowered, candidates, &chosen, results, like.is_optimal());
+            return Ok(ProgramDraft::new(lowered, divided));
         }
-    } else if candidates.lowered.assignment.divisions == CompilePolicy::Best {
+    } else if lowered.division_policy == CompilePolicy::Best {
         for keep in &results {
             for reader in &keep.readers {
-                candidates.suggest_divisions(&options, keep.producer, *reader);
+                candidates.suggest_divisions(options, keep.producer, *reader);
             }
         }
+        // Suggestions travel along chains: forwards from producers to readers, then backwards, so that a division of
+        // the last step can reach the first.
         for keep in results.iter().rev() {
             for reader in &keep.readers {
-                candidates.suggest_divisions(&options, *reader, keep.producer);
+                candidates.suggest_divisions(options, *reader, keep.producer);
             }
         }
     }
-    let JointChoice { divisions, stays, optimal } = minimize_joint_cost(&candidates, &results)?;
+    let JointChoice { divisions, stays, optimal } =
+        minimize_joint_cost(&lowered, &candidates, &results)?;
     let kept = results.into_iter().zip(stays).filter(|(_, stays)| *stays).map(|(k, _)| k);
-    Ok(build_divided_program(candidates, &divisions, kept.collect(), optimal && like.is_none()))
+    let optimal = optimal && like.is_none();
+    let divided = choose_divisions(&lowered, candidates, &divisions, kept.collect(), optimal);
+    Ok(ProgramDraft::new(lowered, divided))
 }
 
-fn build_divided_program(
+/// One candidate for every step, by its number.
+fn choose_divisions(
+    lowered: &LoweredProgram,
     candidates: DivisionCandidates,
     chosen: &[usize],
     residents: Vec<ResidencyCandidate>,
     optimal: bool,
-) -> DividedProgram {
-    let DivisionCandidates { lowered, ops, divisions, .. } = candidates;
+) -> DividedSteps {
+    let DivisionCandidates { ops, divisions, .. } = candidates;
     let steps: Vec<StepDivision> =
         divisions.iter().zip(chosen).map(|(list, at)| list[*at].clone()).collect();
     let kept: Vec<BufferId> = residents.iter().map(|k| k.buffer).collect();
-    let decisions = CompileDecisions::from_divided(&lowered, &steps, &kept, optimal);
+    let decisions = CompileDecisions::from_divided(lowered, &steps, &kept, optimal);
     let mut resident_uses = vec![Vec::new(); steps.len()];
     for keep in &residents {
         for (step, tensor) in keep.readers.iter().chain([&keep.producer]) {
             resident_uses[*step].push((keep.buffer, *tensor));
         }
     }
-    DividedProgram { lowered, ops, steps, residents, resident_uses, optimal, decisions }
+    DividedSteps { ops, steps, residents, resident_uses, optimal, decisions }
 }
 
-/// Results that are read whole, by operations whose loops are known, and by nobody else.
-fn find_residency_candidates(candidates: &DivisionCandidates) -> Vec<ResidencyCandidate> {
-    let DivisionCandidates { lowered, ops, .. } = candidates;
+/// Results whose only readers are operations with known loops that read them whole.
+fn find_residency_candidates(
+    lowered: &LoweredProgram,
+    candidates: &DivisionCandidates,
+) -> Vec<ResidencyCandidate> {
+    let ops = &candidates.ops;
     let mut list: Vec<Option<ResidencyCandidate>> = lowered.buffers.iter().map(|_| None).collect();
     let known = |step: usize| {
         !lowered.steps[step].load && ops[step].as_ref().is_some_and(|op| op.loops.is_some())
@@ -152,6 +167,8 @@ fn find_residency_candidates(candidates: &DivisionCandidates) -> Vec<ResidencyCa
             }
         }
         for (k, read) in step.reads.iter().enumerate() {
+            // torch-spyre's rule: a buffer lives in a scratchpad only if its producer and all its readers have the
+            // same part of it on each core. A view has another part.
             let whole = read.laid == lowered.buffer(read.buffer).laid;
             match &mut list[read.buffer.0] {
                 Some(keep) if whole && known(i) => keep.readers.push((i, k)),
@@ -166,6 +183,7 @@ fn find_residency_candidates(candidates: &DivisionCandidates) -> Vec<ResidencyCa
         if is_in_memory(&lowered.graph, buffer.tensor) {
             list[i] = None;
         }
+        // A buffer written over another one shares its memory, so that neither can leave it alone.
         if let MemoryClass::InPlaceOf(of) = buffer.memory {
             list[i] = None;
             list[of.0] = None;
@@ -211,6 +229,7 @@ impl DivisionCandidates {
             let known = known || !t.hints.is_empty();
             if known
                 || have.len() >= MAX_STEP_DIVISIONS
+                // A division on fewer cores could not give every core of the neighbour the same part.
                 || splits.iter().product::<usize>() != neighbour.division.core_count()
             {
                 continue;
@@ -222,14 +241,21 @@ impl DivisionCandidates {
         }
         if let Some(list) = list {
             self.divisions[to] = Rc::new(list);
+            // Its list is no longer that of the steps like it, so that costs and agreements that are known for them
+            // do not hold.
             self.class[to] = self.class.len() + to;
         }
     }
 
     /// Cycles of a step in one of its divisions with some tensors in the scratchpads.
-    fn step_cycles(&self, step: usize, division: usize, tensors: &[usize]) -> u64 {
+    fn step_cycles(
+        &self,
+        options: &CompilerOptions,
+        step: usize,
+        division: usize,
+        tensors: &[usize],
+    ) -> u64 {
         let divided = &self.divisions[step][division];
-        let options = &self.lowered.options;
         match (tensors, &self.ops[step]) {
             (list, Some(op)) => op.division_cycles(options, divided, list).unwrap_or(FORBIDDEN),
             ([], None) => options.hardware.operation_latency(&divided.work).cycles,
@@ -266,6 +292,7 @@ struct JointChoice {
 
 /// The least total over the candidates of all steps and what may stay.
 fn minimize_joint_cost(
+    lowered: &LoweredProgram,
     candidates: &DivisionCandidates,
     results: &[ResidencyCandidate],
 ) -> Result<JointChoice> {
@@ -277,13 +304,13 @@ fn minimize_joint_cost(
     // Value 0 keeps a result: of equal totals, the one with less traffic.
     let vars: Vec<usize> = results.iter().map(|_| problem.add_variable(2)).collect();
     let mut costs: HashMap<(usize, usize, Vec<usize>), u64> = HashMap::new();
-    let mut uses: Vec<Vec<(usize, usize)>> = vec![Vec::new(); candidates.lowered.steps.len()];
+    let mut uses: Vec<Vec<(usize, usize)>> = vec![Vec::new(); lowered.steps.len()];
     for (c, keep) in results.iter().enumerate() {
         for (step, tensor) in keep.readers.iter().chain([&keep.producer]) {
             uses[*step].push((c, *tensor));
         }
     }
-    for (i, step) in candidates.lowered.steps.iter().enumerate() {
+    for (i, step) in lowered.steps.iter().enumerate() {
         let mine = &uses[i];
         let mut scope = vec![i];
         for (c, _) in mine {
@@ -301,7 +328,7 @@ fn minimize_joint_cost(
             let cycles = match costs.get(&key) {
                 Some(known) => *known,
                 None => {
-                    let cycles = candidates.step_cycles(i, values[0], &key.2);
+                    let cycles = candidates.step_cycles(&lowered.options, i, values[0], &key.2);
                     costs.insert(key, cycles);
                     cycles
                 }
@@ -311,7 +338,6 @@ fn minimize_joint_cost(
     }
     let mut agreed: HashMap<(usize, usize, usize, usize, usize, usize), bool> = HashMap::new();
     for (keep, var) in results.iter().zip(&vars) {
-        let lowered = &candidates.lowered;
         if is_in_lx(&lowered.graph, lowered.buffer(keep.buffer).tensor) {
             problem.add_cost(&[*var], |v| if v[0] == 1 { MISSED_CYCLES } else { 0 })?;
         }

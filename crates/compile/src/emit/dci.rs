@@ -1,4 +1,4 @@
-//! The descriptors of transfers: how every input comes to the card, and every output back.
+//! The descriptors of transfers: how every input is moved to the card, and every output back.
 
 use super::superdsc::pretty_json;
 use super::{EmittedFile, sanitize_name};
@@ -18,9 +18,9 @@ pub struct DciTransfer {
     pub buffer: BufferId,
     /// Which way it goes.
     pub direction: TransferDirection,
-    /// The file that says so.
+    /// The file of the descriptor.
     pub file: String,
-    /// What it says.
+    /// The descriptor.
     pub descriptor: TransferDescriptor,
 }
 
@@ -88,6 +88,8 @@ fn describe_transfer(
     direction: TransferDirection,
     way: &str,
 ) -> Result<DciTransfer> {
+    // A descriptor transfers sticks, which hold the whole tensor; a view is taken by the host from what was
+    // transferred.
     let whole = laid.base_layout();
     let host = StridedLayout::new_contiguous(whole.size())?;
     let transfer = PlannedTransfer::new(&host, laid.stick_layout(), laid.dtype(), direction)?;

@@ -63,6 +63,7 @@ pub fn host_program_json(
     let mut launches =
         LaunchWriter { program, map, bundles, kernels, order: AccessOrder::default() };
     let loads = launches.phase_launches(BundlePhase::Load);
+    // A run begins when loading has ended, so that no launch of a run waits for one of loading.
     launches.order = AccessOrder::default();
     let runs = launches.phase_launches(BundlePhase::Run);
     let outgoing = transfers.iter().filter(|t| t.direction == TransferDirection::DeviceToHost);
@@ -71,6 +72,8 @@ pub fn host_program_json(
         .map(|(t, read)| {
             let mut json = transfer_json(t);
             json["view"] = view_json(read.laid.view());
+            // An output may be written by several steps, one for each slice of a `cat`; the host waits for all of
+            // them.
             let writers = launches.order.find_writers(program, map, read.buffer);
             json["after"] = json!(writers.iter().map(|s| s.0).collect::<Vec<_>>());
             json

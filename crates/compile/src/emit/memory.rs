@@ -11,6 +11,7 @@ use crate::program::{BufferId, BufferLocation, CompiledProgram};
 /// Bytes from one segment to the next.
 pub const SEGMENT_BYTES: u64 = 0x4_0000_0000;
 /// Segments that programs may use.
+// The device has eight segments, and one of them holds the programs.
 const MAX_SEGMENTS: u64 = 7;
 /// Where buffers begin.
 const BUFFER_ALIGNMENT_BYTES: u64 = 128;
@@ -52,6 +53,7 @@ impl MemoryMap {
     pub fn new(program: &CompiledProgram) -> MemoryMap {
         let count = program.buffers.len();
         let own = |b: &BufferId| program.buffer(*b).place == BufferLocation::Own;
+        // Inputs come first, because the caller binds the first arguments in the order of the graph.
         let rest = (0..count).map(BufferId).filter(|b| !program.inputs.contains(b));
         let arguments: Vec<BufferId> =
             program.inputs.iter().copied().chain(rest).filter(own).collect();
@@ -129,6 +131,8 @@ pub(super) fn find_memory_holder(program: &CompiledProgram, id: BufferId) -> Buf
 /// many; none for what the segments do not hold.
 fn place_segments(bytes: &[u64], first: u64) -> Vec<Option<u64>> {
     let count = bytes.len() as u64;
+    // A segment for each argument keeps the addresses of small programs independent of the sizes of the others, as
+    // torch-spyre's are.
     if first + count <= MAX_SEGMENTS && bytes.iter().all(|b| *b <= SEGMENT_BYTES) {
         return (first..first + count).map(|k| Some(k * SEGMENT_BYTES)).collect();
     }
@@ -136,6 +140,7 @@ fn place_segments(bytes: &[u64], first: u64) -> Vec<Option<u64>> {
     let mut place = |bytes: u64| {
         let end = (next / SEGMENT_BYTES + 1) * SEGMENT_BYTES;
         let at = if next + bytes > end { end } else { next };
+        // No argument crosses the end of a segment, because the address unit adds offsets within one.
         let fits = bytes <= SEGMENT_BYTES && at + bytes <= MAX_SEGMENTS * SEGMENT_BYTES;
         fits.then(|| {
             next = (at + bytes).next_multiple_of(BUFFER_ALIGNMENT_BYTES);

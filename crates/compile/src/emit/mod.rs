@@ -7,21 +7,21 @@
 //! | [`ktir`] | tile programs of the kernels that have one |
 //! | [`host`] | the host program: allocations, loads, transfers, launches |
 //!
-//! [`emit_program`] adds the report of the program and its graph, so that a folder of these files says what was decided, and can
-//! be compiled and run again.
+//! [`emit_program`] adds the report of the program and its graph, so that a folder of these files says what was
+//! decided, and can be compiled and run again.
 //!
 //! Every function is a pure one from a [`CompiledProgram`] to text; who calls it writes the files. What a form
 //! cannot express is listed with the reason and never left out silently.
 //!
 //! ```
-//! use zellige_compile::{Options, compile, emit};
+//! use zellige_compile::{CompilerOptions, compile_graph, emit};
 //! let graph = zellige_graph::text::parse(
 //!     "graph g(x: float16[512, 256], y: float16[512, 256]) { z = add(x, y) return z }",
 //! ).unwrap();
-//! let program = compile(&graph, &Options::baseline())?;
-//! let emitted = emit::all(&program, &emit::EmitOptions::default())?;
+//! let program = compile_graph(&graph, &CompilerOptions::baseline())?;
+//! let emitted = emit::emit_program(&program, &emit::EmitOptions::default())?;
 //! assert!(emitted.refused.is_empty());
-//! assert!(emitted.file("superdsc/bundle.mlir").unwrap().contains("sdsc_0.json"));
+//! assert!(emitted.file_text("superdsc/bundle.mlir").unwrap().contains("sdsc_0.json"));
 //! # Ok::<(), zellige_compile::CompileError>(())
 //! ```
 
@@ -48,7 +48,7 @@ pub struct EmitOptions {
 /// How tile programs write the card's own 16-bit float (1 sign, 6 exponent, 9 fraction bits).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CardFloat {
-    /// As `f16`, as the device's own front end does: other tools read it and run it in binary16.
+    /// As `f16`, as torch-spyre does: other tools read it and run it in binary16.
     #[default]
     F16,
     /// As `df16`: interpreted, a kernel rounds as the card does. The reference interpreter does not
@@ -98,7 +98,7 @@ pub struct EmittedProgram {
 }
 
 impl EmittedProgram {
-    /// Paths and texts, as who writes them takes them.
+    /// The path and the text of every file.
     pub fn paths_and_texts(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.files.iter().map(|f| (f.path.as_str(), f.text.as_bytes()))
     }
@@ -114,6 +114,7 @@ impl EmittedProgram {
 /// # Errors
 /// Tensors that no plan moves to the card, or from it.
 pub fn emit_program(program: &CompiledProgram, options: &EmitOptions) -> Result<EmittedProgram> {
+    // One map for all forms: the bundle, the host program and the tile programs have to agree about every address.
     let map = MemoryMap::new(program);
     let mut emitted = EmittedProgram::default();
     let bundles =

@@ -65,10 +65,13 @@ impl AccessOrder {
             let waits = self
                 .0
                 .iter()
+                // Two reads need no order.
                 .filter(|b| b.step != id && (a.writes || b.writes) && a.overlaps_access(b));
             after.extend(waits.map(|b| b.step));
         }
         for a in new {
+            // Dropping covered accesses keeps the list as short as the memory has live regions; otherwise the order
+            // of a long program would take quadratic time.
             // Whoever waits for a write waits for what it waited for.
             if a.writes {
                 self.0.retain(|b| b.step == id || !a.covers_access(b));
@@ -114,6 +117,8 @@ fn describe_access(
         BufferAddress::Argument(k, _) => on(AccessedMemory::Argument(k), 0, bytes, 0..usize::MAX),
         BufferAddress::Pool(at) => on(AccessedMemory::Pool, at, bytes, 0..usize::MAX),
         BufferAddress::Lx(at) => {
+            // Every core has its own slice at the same address, so that two steps on different cores use different
+            // bytes.
             let slice = bytes.div_ceil(used.max(1) as u64);
             on(AccessedMemory::Lx, at, slice, step.first_core..step.first_core + used.max(1))
         }

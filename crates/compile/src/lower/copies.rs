@@ -1,7 +1,8 @@
-//! Operands as steps read them, and the copies that are made where a reader wants another layout.
+//! Operands as steps read them, and the copies that are made where a reader needs another layout.
 //!
-//! Readers that want the same bytes share one copy, through whichever views they read. It is made in the dimensions of
-//! the tensor where they read through different ones, so that each finds its operand by its own view.
+//! Readers that need the same bytes share one copy (torch-spyre restickified once per reader in summer 2026), through
+//! whichever views they read. It is made in the dimensions of the tensor where they read through different ones, so
+//! that each finds its operand by its own view.
 
 use super::GraphLowering;
 use super::lowered::{LoweredBuffer, MemoryClass};
@@ -25,7 +26,7 @@ pub(super) struct MadeCopy {
     key: OperandLayout,
 }
 
-/// Of every tensor, the ways in which readers want it, each once.
+/// Of every tensor, the layouts that readers need, each once.
 pub(super) fn collect_wanted_layouts(
     graph: &Graph,
     options: &CompilerOptions,
@@ -49,7 +50,7 @@ pub(super) fn collect_wanted_layouts(
 }
 
 impl GraphLowering<'_> {
-    /// An operand as a step reads it; where the reader wants another layout, a copy.
+    /// An operand as a step reads it; where the reader needs another layout, a copy.
     pub(super) fn read_operand(
         &mut self,
         operand: TensorId,
@@ -62,6 +63,7 @@ impl GraphLowering<'_> {
         let dtype = self.graph.get(operand).dtype;
         let as_is = |layout| OperandLayout { view: None, layout };
         let in_place = |key: &OperandLayout| {
+            // The caller reads coordinates alone, so that device dimensions of extent 1 make no difference to it.
             let caller = reader.is_none() && key.view.is_none();
             is_read_in_place(self.options, self.graph.get(base), &mine, key)
                 || (caller && have_same_coordinates(&key.layout, &mine))
@@ -85,8 +87,8 @@ impl GraphLowering<'_> {
         Ok(BufferRead { buffer, laid })
     }
 
-    /// What tells the copy that a reader wants from others of the tensor, and how it is made: in the dimensions of the
-    /// tensor where readers want it through different views, otherwise in those of their one view.
+    /// The identity of the copy that a reader needs, and how it is made: in the dimensions of the tensor where readers
+    /// need it through different views, otherwise in those of their one view.
     fn plan_shared_copy(
         &self,
         base: TensorId,
@@ -103,18 +105,22 @@ impl GraphLowering<'_> {
         let bytes = copy_bytes(self.options, t, key);
         let same =
             |other: &OperandLayout| other != key && copy_bytes(self.options, t, other) == bytes;
+        // A copy for one reader is made in the dimensions of that reader, because a kernel may not accept the same
+        // bytes through a view.
         if !others.iter().any(same) {
             return (bytes, key.clone());
         }
         let whole = whole_copy(self.options, t, key);
         match bind_operand_layout(self.options, t.dtype, &whole, view) {
+            // Sharing is allowed only where the reader sees in the shared copy exactly the sticks that it would see
+            // in a copy of its own.
             Ok(seen) if whole == *key || have_same_sticks(&seen, asked) => (bytes, whole),
             _ => own(),
         }
     }
 
-    /// How a reader who wants `key`, and would read it as `asked`, finds it in a copy; none where it does not lie there
-    /// as a copy of its own would.
+    /// How a reader that needs `key`, and would read it as `asked`, finds it in a copy; none where the copy does not
+    /// hold the elements as a copy of its own would.
     fn layout_in_copy(
         &self,
         copy: &MadeCopy,
@@ -151,6 +157,7 @@ impl GraphLowering<'_> {
         let load = self.loads[base.0];
         let count = self.copied.entry(base).or_default();
         *count += 1;
+        // The first copy has the plain name, which reports and hints use; more are numbered.
         let suffix = if *count == 1 { String::new() } else { format!("{count}") };
         let name = self.free_name(format!("{}.moved{suffix}", t.name));
         let why = match padded_rows(&to) {
@@ -188,7 +195,7 @@ impl GraphLowering<'_> {
     }
 }
 
-/// Whether a kernel finds the same elements at the same places in both.
+/// Whether a kernel finds the same elements at the same coordinates in both.
 fn have_same_sticks(a: &TensorLayout, b: &TensorLayout) -> bool {
     matches!((a.stick_form(), b.stick_form()), (Ok(a), Ok(b)) if a == b)
 }
@@ -201,7 +208,7 @@ fn padded_rows(laid: &TensorLayout) -> Option<(i64, i64)> {
     Some((laid.size()[dim], rows.stick_layout().host()?.size()[dim]))
 }
 
-/// Why elements are moved, from how they lie and how they will.
+/// Why elements are moved, from their layouts before and after.
 fn explain_move(from: &TensorLayout, to: &TensorLayout) -> String {
     let dim = |d: Option<usize>| {
         d.map_or("one element in each stick".into(), |d| format!("sticks along dimension {d}"))

@@ -1,8 +1,7 @@
 //! A lowered program: steps and buffers, of which nothing is divided and nothing has an address.
 
-use crate::choose::LayoutAssignment;
 use crate::divide::StepDivision;
-use crate::options::CompilerOptions;
+use crate::options::{CompilePolicy, CompilerOptions};
 use crate::program::{BufferId, BufferRead, ElementOrigin, StepAction};
 use std::rc::Rc;
 use zellige_device::{LoopSpan, TensorLayout};
@@ -28,7 +27,7 @@ pub(crate) struct LoweredBuffer {
     pub(crate) name: String,
     /// The tensor of the graph.
     pub(crate) tensor: TensorId,
-    /// How it lies.
+    /// Its layout.
     pub(crate) laid: TensorLayout,
     /// Where its elements come from.
     pub(crate) origin: ElementOrigin,
@@ -60,7 +59,7 @@ pub(crate) struct LoweredStep {
     pub(crate) load: bool,
     /// The loops; none of a step that only moves.
     pub(crate) space: Option<Vec<LoopSpan>>,
-    /// What the device does where nobody asks for another division: the only one of a step without loops.
+    /// The division of the device where no other is chosen: the only one of a step without loops.
     pub(crate) default: StepDivision,
 }
 
@@ -86,10 +85,10 @@ impl LoweredStep {
 pub(crate) struct LoweredProgram {
     /// The graph, after the passes that rewrite graphs.
     pub(crate) graph: Rc<Graph>,
-    /// What was asked.
+    /// The options of the compilation.
     pub(crate) options: CompilerOptions,
-    /// The layouts and what is proved of them.
-    pub(crate) assignment: LayoutAssignment,
+    /// Who divides the steps, as the choice of layouts says.
+    pub(crate) division_policy: CompilePolicy,
     /// All buffers.
     pub(crate) buffers: Vec<LoweredBuffer>,
     /// All steps, in an order in which they can run.

@@ -1,5 +1,5 @@
-//! From layouts to steps: every operation with its operands in the layouts that it wants, and a restickify
-//! wherever a tensor has another.
+//! From layouts to steps: every operation with its operands in the layouts that its alternative needs, and a restickify
+//! wherever a tensor has another. It does the work of torch-spyre's `insert_restickify` and `finalize_layouts`.
 
 mod copies;
 mod lowered;
@@ -30,19 +30,19 @@ use zellige_stick::StickLayout;
 pub(crate) fn lower_graph(
     graph: Rc<Graph>,
     options: &CompilerOptions,
-    assignment: LayoutAssignment,
+    assignment: &LayoutAssignment,
     answered: &mut AnsweredSteps,
 ) -> Result<LoweredProgram> {
     let mut pass = GraphLowering {
         loads: find_loaded_tensors(&graph, options),
         graph: &graph,
         options,
-        assignment: &assignment,
+        assignment,
         buffers: Vec::new(),
         steps: Vec::new(),
         of: HashMap::new(),
         copies: HashMap::new(),
-        wanted: collect_wanted_layouts(&graph, options, &assignment)?,
+        wanted: collect_wanted_layouts(&graph, options, assignment)?,
         copied: HashMap::new(),
         answered,
         names: graph.tensors().map(|(_, t)| t.name.clone()).collect(),
@@ -58,6 +58,8 @@ pub(crate) fn lower_graph(
         };
         pass.add_tensor_buffer(id, origin)?;
     }
+    // Before any reader: a weight that is loaded with its rows of zeros needs no copy for them, and every reader then
+    // finds it so.
     pass.pad_weights()?;
     for (id, node) in graph.nodes() {
         pass.lower_node(id, node).map_err(|e| e.at_operation(&graph, id))?;
@@ -76,8 +78,16 @@ pub(crate) fn lower_graph(
         }
     }
     let (buffers, steps) = (pass.buffers, pass.steps);
-    let options = options.clone();
-    Ok(LoweredProgram { graph, options, assignment, buffers, steps, inputs, outputs, states })
+    Ok(LoweredProgram {
+        graph,
+        options: options.clone(),
+        division_policy: assignment.divisions,
+        buffers,
+        steps,
+        inputs,
+        outputs,
+        states,
+    })
 }
 
 struct GraphLowering<'a> {
@@ -89,7 +99,7 @@ struct GraphLowering<'a> {
     steps: Vec<LoweredStep>,
     of: HashMap<TensorId, BufferId>,
     copies: HashMap<(TensorId, CopyBytes, usize), MadeCopy>,
-    /// Of every tensor, the ways in which readers want it, each once.
+    /// Of every tensor, the layouts that readers need, each once.
     wanted: HashMap<TensorId, Vec<OperandLayout>>,
     /// How many copies a tensor has.
     copied: HashMap<TensorId, usize>,
@@ -140,6 +150,8 @@ impl GraphLowering<'_> {
             name: t.name.clone(),
             tensor: id,
             laid,
+            // A constant is written when the program is loaded, even where weights are given and nothing else is made
+            // then.
             loaded: self.loads[id.0] || matches!(origin, ElementOrigin::Constant(_)),
             origin,
             memory: if given { MemoryClass::Own } else { MemoryClass::Temporary },
@@ -158,6 +170,7 @@ impl GraphLowering<'_> {
         load: bool,
     ) -> Result<()> {
         let work = self.plan_move_work(&read.laid, &self.buffers[to.0].laid.clone())?;
+        // A move is not divided by its loops: its plan is a list of bursts, which all cores share.
         let division = WorkDivision::on_one_core(read.laid.size().len());
         let decided = ("move".into(), "its bursts are shared by all cores".into());
         self.steps.push(LoweredStep {
@@ -195,6 +208,7 @@ impl GraphLowering<'_> {
         let ([operand], [out]) = (&node.inputs[..], &node.outputs[..]) else { return Ok(false) };
         let host = self.options.coverage.runs_on_host(node.op.layer());
         let pinned = self.graph.get(*out).pin.is_some();
+        // With a hint the programmer divides the copy, and a move has no loops that could be divided.
         if !is_copy(node) || !pinned || host || !node.hint.is_empty() {
             return Ok(false);
         }
@@ -252,6 +266,8 @@ impl GraphLowering<'_> {
                 memory: if load { MemoryClass::Own } else { MemoryClass::Temporary },
                 loaded: load,
             });
+            // The pinned buffer is the tensor for all readers, so that the kernel's own result becomes a temporary
+            // one beside it.
             self.buffers[own.0].origin = ElementOrigin::Copy(made);
             writes.push(made);
             repinned.push((made, own));
@@ -272,6 +288,7 @@ impl GraphLowering<'_> {
                 .iter()
                 .any(|b| matches!(self.buffers[b.0].memory, MemoryClass::InPlaceOf(_)));
             let asked = self.answered.describe_op(self.graph, id);
+            // Writing over an operand saves its copy in some kernels, so that the plan depends on it.
             let question = (asked, in_place, ins.iter().chain(&outs).cloned().collect::<Vec<_>>());
             let (space, default) = match self.answered.planned.get(&question) {
                 Some(known) => known.clone(),
@@ -387,7 +404,7 @@ impl GraphLowering<'_> {
         Ok(layout.map(|layout| OperandLayout { view, layout }))
     }
 
-    /// The operation with its result in the place of an operand that nobody needs any more: a state, or
+    /// The operation with its result in the place of an operand that has no later reader: a state, or
     /// a result of the program.
     fn write_in_place(
         &mut self,
@@ -410,7 +427,8 @@ impl GraphLowering<'_> {
         let last = self.uses[self.graph.base_and_view(tensor).0.0]
             .iter()
             .all(|(n, k)| *n < id || (*n == id && *k == operand));
-        // A copy that later readers share is not to be changed either; readers come later only then.
+        // Readers of a shared copy may come after this operation, and they would read the overwritten elements: the
+        // copy is then no operand whose last use this is.
         let kept = self.returned.contains(&from.tensor);
         if !mine || !whole || !last || kept || from.loaded {
             return None;
@@ -425,7 +443,7 @@ pub(crate) fn is_copy(node: &GraphNode) -> bool {
     matches!(node.op.name(), "clone" | "identity")
 }
 
-/// The state that a tensor is the next value of: operations that write into their operand lead to it.
+/// The state that a tensor is the next value of: operations that write into their operand are followed back to it.
 fn find_state(graph: &Graph, mut id: TensorId) -> Option<TensorId> {
     loop {
         match &graph.get(id).def {

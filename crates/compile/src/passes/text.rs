@@ -1,15 +1,13 @@
 //! What each pass made, as text that can be compared.
 
 use crate::choose::LayoutAssignment;
-use crate::divide::{DividedProgram, DivisionCandidates, StepDivision};
+use crate::divide::StepDivision;
+use crate::draft::{CandidateDraft, DividedDraft, PlacedDraft, ResidentDraft, WavedDraft};
 use crate::lower::{LoweredProgram, LoweredStep};
 use crate::options::CompilerOptions;
-use crate::pool::AddressedProgram;
 use crate::program::{BufferLocation, CompiledProgram, StepAction};
 use crate::propagate::GraphCandidates;
 use crate::report::describe_layout;
-use crate::scratchpads::ResidentProgram;
-use crate::waves::ProgramInWaves;
 use std::fmt::Write;
 use zellige_device::TensorLayout;
 use zellige_graph::{Graph, GraphTensor};
@@ -74,7 +72,7 @@ pub(crate) fn print_assignment(
     }
     let LayoutAssignment { cost, bound, unit, .. } = chosen;
     out.push_line(match bound {
-        0 if *cost > 0 => format!("{cost} {unit}; nothing is proved of it"),
+        0 if *cost > 0 => format!("{cost} {unit}; no lower bound is proved"),
         _ => format!("{cost} {unit}; no choice costs less than {bound}"),
     });
     out.0
@@ -125,12 +123,12 @@ fn format_division(step: &LoweredStep, divided: &StepDivision) -> String {
 }
 
 /// The divisions that are considered for every step.
-pub(crate) fn print_divisions(candidates: &DivisionCandidates) -> String {
+pub(crate) fn print_divisions(draft: &CandidateDraft) -> String {
     let mut out = PassText::default();
-    for (step, list) in candidates.lowered.steps.iter().zip(&candidates.divisions) {
+    for (step, list) in draft.lowered.steps.iter().zip(&draft.divisions.divisions) {
         out.push_line(format_args!("{} = {}: {} divisions", step.name, op_name(step), list.len()));
         for divided in list.iter() {
-            let time = candidates.lowered.options.hardware.operation_latency(&divided.work).time;
+            let time = draft.lowered.options.hardware.operation_latency(&divided.work).time;
             out.push_line(format_args!("    {time}: {}", format_division(step, divided)));
         }
     }
@@ -138,9 +136,9 @@ pub(crate) fn print_divisions(candidates: &DivisionCandidates) -> String {
 }
 
 /// The division of every step, and what may stay in the scratchpads.
-pub(crate) fn print_divided(divided: &DividedProgram) -> String {
+pub(crate) fn print_divided(draft: &DividedDraft) -> String {
     let mut out = PassText::default();
-    let lowered = &divided.lowered;
+    let (lowered, divided) = (&draft.lowered, &draft.divisions);
     for (step, chosen) in lowered.steps.iter().zip(&divided.steps) {
         out.push_line(format_args!(
             "{} = {}: {}",
@@ -159,13 +157,13 @@ pub(crate) fn print_divided(divided: &DividedProgram) -> String {
 }
 
 /// The wave and the cores of every step, in the order of the waves.
-pub(crate) fn print_waves(waved: &ProgramInWaves) -> String {
+pub(crate) fn print_waves(waved: &WavedDraft) -> String {
     let mut out = PassText::default();
     let mut order: Vec<usize> = (0..waved.slots.len()).collect();
     order.sort_by_key(|i| (waved.slots[*i].wave, waved.slots[*i].first_core));
     for i in order {
-        let (slot, step) = (waved.slots[i], &waved.divided.lowered.steps[i]);
-        let cores = waved.divided.steps[i].work.cores.len();
+        let (slot, step) = (waved.slots[i], &waved.lowered.steps[i]);
+        let cores = waved.divisions.steps[i].work.cores.len();
         let last = (slot.first_core + cores).saturating_sub(1);
         let (wave, first) = (slot.wave, slot.first_core);
         out.push_line(format_args!("wave {wave}, cores {first} to {last}: {}", step.name));
@@ -174,30 +172,30 @@ pub(crate) fn print_waves(waved: &ProgramInWaves) -> String {
 }
 
 /// The results that stay in the scratchpads, and those that could have.
-pub(crate) fn print_residents(resident: &ResidentProgram) -> String {
+pub(crate) fn print_residents(resident: &ResidentDraft) -> String {
     let mut out = PassText::default();
-    let divided = &resident.waved.divided;
+    let (lowered, divided) = (&resident.lowered, &resident.divisions);
     for keep in &divided.residents {
         let (step, tensor) = keep.producer;
         let division = &divided.steps[step].division;
         let bytes =
             divided.ops[step].as_ref().map_or(0, |op| op.largest_part_bytes(tensor, division));
-        let name = &divided.lowered.buffer(keep.buffer).name;
-        let at = match resident.addresses[keep.buffer.0] {
+        let name = &lowered.buffer(keep.buffer).name;
+        let at = match resident.residents.addresses[keep.buffer.0] {
             Some(address) => format!("at {address} of every scratchpad"),
             None => "no room, in device memory".into(),
         };
         out.push_line(format_args!("{name} {bytes} bytes on each core: {at}"));
     }
-    let limit = divided.lowered.options.lx_limit();
+    let limit = lowered.options.lx_limit();
     out.push_line(format_args!("{limit} bytes of each scratchpad may be used"));
     out.0
 }
 
 /// Where every buffer lives.
-pub(crate) fn print_addresses(addressed: &AddressedProgram) -> String {
+pub(crate) fn print_addresses(addressed: &PlacedDraft) -> String {
     let mut out = PassText::default();
-    let lowered = &addressed.resident.waved.divided.lowered;
+    let lowered = &addressed.lowered;
     let mut peak = 0;
     for (buffer, place) in lowered.buffers.iter().zip(&addressed.places) {
         let bytes = buffer.bytes();

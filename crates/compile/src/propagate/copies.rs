@@ -1,7 +1,8 @@
-//! What tells copies of a tensor apart: where its elements lie in them, not the view through which somebody asked.
+//! Copies of a tensor are the same if their elements have the same coordinates, whatever view the reader has.
 //!
-//! A tensor that is read as it is and through a transposed view may be wanted in one and the same buffer twice, once in
-//! the dimensions of each. [`CopyBytes`] is the same for both, so that one move makes one buffer for all readers.
+//! A tensor that is read directly and through a transposed view may need one and the same buffer twice, once described
+//! in the dimensions of each view. [`CopyBytes`] is the same for both, so that one move makes one buffer for all
+//! readers.
 
 use super::{OperandLayout, bind_operand_layout, layout_behind_view};
 use crate::options::CompilerOptions;
@@ -9,9 +10,9 @@ use zellige_graph::GraphTensor;
 use zellige_layout::StridedLayout;
 use zellige_stick::{LaneArrangement, StickLayout};
 
-/// Where the elements of a tensor lie in a copy.
+/// The coordinates of the elements of a tensor in a copy.
 ///
-/// **Law**: copies of one tensor with equal values have every element at the same place, and the same padding.
+/// **Law**: copies of one tensor with equal values have every element at the same coordinates, and the same padding.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum CopyBytes {
     /// Along each dimension of the tensor, or of the part of it that is copied.
@@ -32,8 +33,8 @@ pub(crate) struct RegularCopy {
     positions: i64,
 }
 
-/// The key of the buffer that serves a reader who wants this: the whole tensor where the copied view has all of its
-/// elements and a layout of the tensor puts them in the same places, otherwise the key itself.
+/// The key of the buffer that serves a reader with this key: the whole tensor where the copied view has all of its
+/// elements and a layout of the tensor gives them the same coordinates, otherwise the key itself.
 pub(crate) fn whole_copy(
     options: &CompilerOptions,
     t: &GraphTensor,
@@ -49,7 +50,7 @@ pub(crate) fn whole_copy(
     }
 }
 
-/// What tells the copy that a reader wants from others of the tensor.
+/// The identity of the copy that a reader needs among those of the tensor.
 pub(crate) fn copy_bytes(
     options: &CompilerOptions,
     t: &GraphTensor,
@@ -65,6 +66,8 @@ fn find_regular_copy(
     key: &OperandLayout,
 ) -> Option<RegularCopy> {
     let layout = &key.layout;
+    // Several stick dimensions, gaps and staggered lanes are not described by one step per dimension. Such copies are
+    // compared as they are written, which at worst makes one copy too many.
     let plain = layout.stick_dims() == 1
         && !layout.has_gaps()
         && layout.arrangement() == LaneArrangement::Standard;
@@ -85,10 +88,12 @@ fn find_regular_copy(
         .filter(|d| form.size[*d] > 1)
         .map(|d| {
             let lanes = form.stick == Some(d);
+            // With a single stick its step is never taken, so that two layouts which differ there are the same bytes.
             let step = if lanes && form.stick_count() == 1 { 0 } else { form.stride[d] };
             (view.stride()[d], form.size[d], step, lanes)
         })
         .collect();
+    // Sorted by the step in the tensor, so that two views of it list the same dimensions in the same order.
     dims.sort_unstable();
     let format = layout.device_dtype().name();
     Some(RegularCopy { begin: view.offset(), dims, format, positions: layout.count_positions() })

@@ -1,6 +1,6 @@
 //! What operations cost on tensors in known layouts, computed once each.
 //!
-//! A graph with another pin asks an operation about other lists of layouts, and about many of the same combinations.
+//! A graph with another pin combines other lists of layouts of an operation, but many of the same combinations.
 
 use std::collections::HashMap;
 use zellige_device::TensorLayout;

@@ -1,21 +1,23 @@
 //! Layout propagation: for every operation, the ways it can run and the layouts that its results then
 //! have.
 //!
-//! Nothing of an operation is written down here: its kernel is asked, on tensors without memory. An
-//! **alternative** is a layout for each operand with which the kernel needs no further move, the
-//! layouts of its results, and what the operation itself costs. Operands are tried in every layout that
-//! their tensor can have, seen through their view, and in the layouts that kernels ask for:
+//! This pass holds no rules for operations. Each rule is the kernel's own, which plans on tensors without memory here,
+//! so that the compiler cannot promise layouts that the kernel then refuses. An **alternative** is a layout for each
+//! operand with which the kernel needs no further move, the layouts of its results, and what the operation itself
+//! costs. Operands are tried in every layout that their tensor can have, seen through their view, and in the layouts
+//! that kernels need:
 //!
-//! - where an operand has another layout than its kernel wants, a copy of the operand in that one;
-//! - the stick dimensions of the other operands, where kernels want one for all;
+//! - where an operand has another layout than its kernel needs, a copy of the operand in that one;
+//! - the stick dimensions of the other operands, where kernels need one for all;
 //! - the same stick with batches outermost, where the account calls a product's batches slow;
-//! - under the policy `best`, in graphs of at most 256 operations, every stick dimension, so that what a reader or a programmer may ask of a result can
-//!   be had by moving an operand too, where that is the smaller tensor.
+//! - under the policy `best`, in graphs of at most 256 operations, every stick dimension, so that a layout
+//!   that a reader or a programmer needs of a result can also be had by moving an operand, where that is the smaller
+//!   tensor.
 //!
-//! Results are written as the kernel says, and under `best` also directly in the other orders of dimensions that
-//! are wanted of them: those of pins, of the caller, of readers
-//! through merged views, and the usual ones; in graphs of at most 12 operations, results of at most three dimensions in
-//! every order, so that no order that a pin may name is missing.
+//! Results are written in the kernel's own layout, and under `best` also directly in the other orders of dimensions
+//! that are needed of them: those of pins, of the caller, of readers through merged views, and the usual ones; in
+//! graphs of at most 12 operations, results of at most three dimensions in every order, so that no order that a pin may
+//! name is missing.
 //!
 //! Repeated layers meet the same operations on the same candidates, which are asked once. The search for the
 //! alternatives of one operation is in `probe`.
@@ -53,11 +55,13 @@ pub struct OperandLayout {
     pub layout: StickLayout,
 }
 
-/// Whether two layouts of one tensor have every element in the same place: they differ at most in device
+/// Whether two layouts of one tensor have every element at the same coordinates: they differ at most in device
 /// dimensions of extent 1.
 pub(crate) fn have_same_coordinates(a: &StickLayout, b: &StickLayout) -> bool {
     let steps = |l: &StickLayout| -> Vec<(i64, i64)> {
         let all = l.device_size().iter().zip(l.stride_map());
+        // A device dimension of extent 1 has the one coordinate 0, whatever its stride says. The stick dimension is
+        // kept: its extent says how many lanes a stick has.
         let last = l.device_rank() - 1;
         let kept = all.enumerate().filter(|(d, (n, _))| *d == last || **n != 1);
         kept.map(|(_, (n, s))| (*n, *s)).collect()
@@ -69,9 +73,9 @@ pub(crate) fn have_same_coordinates(a: &StickLayout, b: &StickLayout) -> bool {
 /// One way to run an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OpAlternative {
-    /// How each operand is read; none as it lies, however that is.
+    /// How each operand is read; none accepts it in any layout.
     pub operands: Vec<Option<OperandLayout>>,
-    /// How each result lies.
+    /// The layout of each result.
     pub results: Vec<StickLayout>,
     /// Cycles of the operation alone, in the default division.
     pub cycles: u64,
@@ -89,12 +93,15 @@ pub struct GraphCandidates {
 }
 
 /// The most layouts of one operand that are tried.
+// Two operands with 20 layouts each are the 400 combinations that `probe` tries.
 const MAX_OPERAND_LAYOUTS: usize = 20;
 /// Graphs of at most this many operations have every stick of every operand as candidates; larger ones have what
-/// kernels, readers, pins and the caller ask for, so that compiling them stays quick.
-const EVERY_STICK: usize = 256;
+/// kernels, readers, pins and the caller need, so that compiling them stays quick.
+const MAX_OPS_WITH_EVERY_STICK: usize = 256;
 /// Graphs of at most this many operations have every order of the dimensions of a result as candidates.
-const EVERY_ORDER: usize = 12;
+// An order that a pin can name has to be a candidate for the search to be as good as the pin. Only small graphs can
+// afford the larger lists; the limit is that of `single_pins`, which compares with pins.
+const MAX_OPS_WITH_EVERY_ORDER: usize = 12;
 
 /// The layout that a pin means for a tensor.
 ///
@@ -108,6 +115,8 @@ pub fn resolve_pin(
     let format = default.device_dtype();
     let laid = |want: LayoutNeed| -> Result<StickLayout> {
         let storage = zellige_device::StoragePolicy::default();
+        // The need is expressed with a dtype of 16 bits and then written in the format of the tensor: a pin names
+        // dimensions, and their order does not depend on the format.
         let dtype = zellige_float::Dtype::Float16;
         let plain = StickLayout::default_for_dtype(size, dtype)?;
         let like = want.fitting_layout(&TensorLayout::new(storage, dtype, &plain)?)?;
@@ -129,11 +138,10 @@ pub fn resolve_pin(
     })
 }
 
-/// Asks every operation of a graph, in order.
+/// The candidates of every operation of a graph, in order.
 ///
 /// # Errors
-/// Operations that run with no layouts at all, with the reason of the kernel; with `strict`, what
-/// upstream refuses.
+/// Operations that run with no layouts at all, with the reason of the kernel; with `strict`, what torch-spyre refuses.
 pub fn propagate_layouts(graph: &Graph, options: &CompilerOptions) -> Result<GraphCandidates> {
     propagate_known(graph, options, &mut AskedOps::default())
 }
@@ -147,7 +155,7 @@ pub(crate) fn propagate_known(
     options: &CompilerOptions,
     asked: &mut AskedOps,
 ) -> Result<GraphCandidates> {
-    let small = graph.nodes().count() <= EVERY_STICK;
+    let small = graph.nodes().count() <= MAX_OPS_WITH_EVERY_STICK;
     collect_candidates(graph, options, options.policy == CompilePolicy::Best && small, asked)
 }
 
@@ -169,7 +177,7 @@ fn collect_candidates(
     every_stick: bool,
     asked: &mut AskedOps,
 ) -> Result<GraphCandidates> {
-    let every_order = every_stick && graph.nodes().count() <= EVERY_ORDER;
+    let every_order = every_stick && graph.nodes().count() <= MAX_OPS_WITH_EVERY_ORDER;
     let AskedOps { answers, costs } = asked;
     let asked = answers.entry((options.policy, every_stick, every_order)).or_default();
     let mut pass = LayoutPropagation {
@@ -187,7 +195,7 @@ fn collect_candidates(
     Ok(GraphCandidates { nodes, tensors: pass.tensors })
 }
 
-/// Layouts that somebody would like a tensor to have, beside those that kernels lead to.
+/// Layouts that pins, readers or the caller need of a tensor, beside those that kernels lead to.
 type WantedLayouts = BTreeMap<usize, Vec<StickLayout>>;
 
 /// Which tensors the caller gets, or views of them.
@@ -198,9 +206,10 @@ fn find_returned_tensors(graph: &Graph) -> Vec<bool> {
 }
 
 /// Per tensor, the layouts in which its operation would best write it: what it is pinned to, what the caller
-/// wants of it or of a view of it, and what readers through merged views do.
+/// needs of it or of a view of it, and what readers through merged views need.
 fn collect_wanted_results(graph: &Graph, options: &CompilerOptions) -> Result<WantedLayouts> {
     let mut wanted = WantedLayouts::new();
+    // torch-spyre has no such candidates: the results of its kernels have the kernel's own layouts.
     if options.policy != CompilePolicy::Best {
         return Ok(wanted);
     }
@@ -223,6 +232,8 @@ fn collect_wanted_results(graph: &Graph, options: &CompilerOptions) -> Result<Wa
         for operand in &node.inputs {
             let (base, view) = graph.base_and_view(*operand);
             let (t, seen) = (graph.get(base), graph.get(*operand));
+            // A view of the same rank is a permutation or a slice, for which the tensor's own layouts serve. A merged
+            // or split dimension needs an order of the tensor's dimensions that no kernel would choose by itself.
             let Some(view) = view.filter(|v| {
                 matches!(t.def, TensorOrigin::Result(..))
                     && t.pin.is_none()
@@ -242,7 +253,7 @@ fn collect_wanted_results(graph: &Graph, options: &CompilerOptions) -> Result<Wa
     Ok(wanted)
 }
 
-/// The layout of a tensor of which a view lies as the key says, without a copy; none where there is none.
+/// The layout of a tensor whose view then has the layout of the key without a copy; none where there is no such layout.
 fn layout_behind_view(
     options: &CompilerOptions,
     t: &GraphTensor,
@@ -254,6 +265,7 @@ fn layout_behind_view(
         if stride <= 0 || *view == plain {
             return Some(stride);
         }
+        // A step of the device in the view has to become the same step in the tensor.
         // The dimension of the view that this step of the device moves along.
         let d = (0..plain.rank())
             .filter(|d| plain.size()[*d] > 1 && stride % plain.stride()[*d] == 0)
@@ -268,8 +280,8 @@ fn layout_behind_view(
     is_read_in_place(options, t, &layout, key).then_some(layout)
 }
 
-/// Whether an operand that is wanted so is there already, where its tensor lies in `own`: the tensor in exactly this
-/// layout, or a view of it whose elements lie where those of the copy would, in the same order.
+/// Whether a reader finds its operand in place where the tensor has layout `own`: the tensor in exactly the layout of
+/// the key, or a view of it whose elements have the coordinates that they would have in the copy.
 pub(crate) fn is_read_in_place(
     options: &CompilerOptions,
     t: &GraphTensor,
@@ -277,6 +289,7 @@ pub(crate) fn is_read_in_place(
     key: &OperandLayout,
 ) -> bool {
     let Some(view) = &key.view else { return key.layout == *own };
+    // A copy in another format holds other bytes.
     if own.device_dtype() != key.layout.device_dtype() {
         return false;
     }
@@ -300,7 +313,7 @@ struct LayoutPropagation<'a> {
     wanted: WantedLayouts,
     /// Which tensors the caller gets, or views of them.
     returned: Vec<bool>,
-    /// Whether every stick and the usual orders are candidates, and not only what somebody asks for.
+    /// Whether every stick and the usual orders are candidates, and not only what pins, readers and the caller need.
     every_stick: bool,
     /// Whether every order of the dimensions of a result is a candidate, as far as the kernel writes it.
     every_order: bool,
@@ -311,7 +324,7 @@ struct LayoutPropagation<'a> {
 /// Alternatives by what they depend on.
 type AnsweredOps = HashMap<OpQuestion, Rc<Vec<OpAlternative>>>;
 
-/// The alternatives of operations that were asked for: of repeated layers, and of the same graph with other pins.
+/// The alternatives of operations that are known: of repeated layers, and of the same graph with other pins.
 #[derive(Default)]
 pub(crate) struct AskedOps {
     /// By policy, and by whether every stick and every order are candidates.
@@ -345,6 +358,7 @@ impl LayoutPropagation<'_> {
                 self.tensors[id.0].push(layout);
             }
         }
+        // Before the operations, because their alternatives combine the layouts that their operands may have.
         self.add_weight_layouts()?;
         let mut nodes = Vec::with_capacity(graph.nodes().count());
         for (id, node) in graph.nodes() {
@@ -357,6 +371,8 @@ impl LayoutPropagation<'_> {
                     }
                 }
                 self.tensors[out.0] = match &graph.get(*out).pin {
+                    // Readers of a pinned tensor see its pin alone; the operation still writes any of its own
+                    // layouts, and a move follows.
                     Some(pin) => vec![resolve_pin(pin, &graph.get(*out).size, &layouts[0])?],
                     None => layouts,
                 };
@@ -366,7 +382,7 @@ impl LayoutPropagation<'_> {
         Ok(nodes)
     }
 
-    /// Weights may also be loaded in the layouts that their readers ask for.
+    /// Adds the layouts that readers of a weight need: it may be loaded in one of them.
     fn add_weight_layouts(&mut self) -> Result<()> {
         if self.options.weights == WeightLayoutRule::Given {
             return Ok(());
@@ -381,7 +397,8 @@ impl LayoutPropagation<'_> {
                 {
                     continue;
                 }
-                // What the kernel wants of it beside operands in their first layouts.
+                // The kernel's need beside operands in their first layouts: an approximation, because the need may
+                // depend on layouts that are chosen later. A wrong guess only adds a candidate.
                 let firsts: Result<Vec<TensorLayout>> = node
                     .inputs
                     .iter()
@@ -408,7 +425,7 @@ impl LayoutPropagation<'_> {
         Ok(())
     }
 
-    /// How an operand lies when it is read so.
+    /// The layout of an operand when it is read in this way.
     fn operand_tensor_layout(
         &self,
         operand: TensorId,
@@ -418,7 +435,7 @@ impl LayoutPropagation<'_> {
         bind_operand_layout(self.options, self.graph.get(operand).dtype, key, view)
     }
 
-    /// The layouts that somebody wants a result to have.
+    /// The layouts that pins, the caller or readers through views need of a result.
     fn wanted_layouts(&self, id: TensorId) -> &[StickLayout] {
         self.wanted.get(&id.0).map_or(&[], Vec::as_slice)
     }
@@ -437,6 +454,8 @@ impl LayoutPropagation<'_> {
             let t = self.graph.get(base);
             (t.size.clone(), t.dtype, view.cloned(), self.tensors[base.0].clone())
         });
+        // The question holds everything that the answer depends on and no names, so that the layers of a model, which
+        // differ in names alone, are asked once.
         let question = OpQuestion {
             op: node.op.name(),
             attributes: serde_json::to_string(&node.attributes).unwrap_or_default(),
@@ -453,6 +472,8 @@ impl LayoutPropagation<'_> {
         if let Some(known) = self.asked.get(&question) {
             return Ok(known.clone());
         }
+        // Taken out while the probe borrows the pass: costs outlive the question, because another pin asks about
+        // other lists of the same layouts.
         let mut costs = std::mem::take(self.costs);
         let asked = format!("{} {}", question.op, question.attributes);
         let probe = AlternativeProbe {
@@ -483,7 +504,7 @@ fn input_layout(graph: &Graph, options: &CompilerOptions, id: TensorId) -> Resul
     }
 }
 
-/// How an operand of that dtype lies when it is read so through its view.
+/// The layout of an operand of that dtype when it is read in this way through its view.
 pub(crate) fn bind_operand_layout(
     options: &CompilerOptions,
     dtype: zellige_float::Dtype,

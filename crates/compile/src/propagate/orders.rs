@@ -5,14 +5,16 @@ use zellige_device::{LayoutNeed, TensorLayout};
 use zellige_layout::StridedLayout;
 use zellige_stick::StickLayout;
 
-/// Tensors of at most this many dimensions are ordered in every way: two ways for each stick dimension. One dimension
-/// more has six, each a column of the tables in which the least sum is found.
-const ORDERED_DIMS: usize = 3;
+/// Tensors of at most this many dimensions are ordered in every way: two ways for each stick dimension. A fourth
+/// dimension would make it six, and every way is a column in the tables of the least sum.
+const MAX_ORDERED_DIMS: usize = 3;
 
-/// The orders of a tensor's dimensions with sticks along one of them: the stick dimension last, as a pin has it, and the
-/// logical one with batches outermost.
+/// The orders of a tensor's dimensions with sticks along one of them: the stick dimension last, as a pin has it, and
+/// the logical one with batches outermost.
 pub(super) fn orders_along(t: &TensorLayout, stick: usize) -> Vec<StickLayout> {
     let along = LayoutNeed::Along(stick).fitting_layout(t).ok();
+    // torch-spyre measured a batched product with all three tensors batch-outermost 8.3 times faster than in the
+    // default order (32 cores, 2026), so that this order is always among the candidates.
     let outermost = along.as_ref().and_then(|layout| {
         let laid = TensorLayout::new(t.storage_policy(), t.dtype(), layout).ok()?;
         batches_outermost(&laid).ok().flatten()
@@ -33,6 +35,7 @@ pub(super) fn batches_outermost(t: &TensorLayout) -> Result<Option<StickLayout>>
         let (n, stride) = (host.size()[d], host.stride()[d]);
         let lanes = if d == stick { eps } else { 1 };
         device.push(n / lanes + i64::from(n % lanes != 0));
+        // A stride of -1 marks a device dimension without a logical one, as default layouts write size 1.
         map.push(if n == 1 { -1 } else { stride * lanes });
     }
     device.push(eps);
@@ -44,7 +47,7 @@ pub(super) fn batches_outermost(t: &TensorLayout) -> Result<Option<StickLayout>>
 
 /// Every layout with sticks along one dimension that a pin may name by an order; none where there are too many.
 pub(super) fn every_order_along(t: &TensorLayout, stick: usize) -> Vec<StickLayout> {
-    if t.size().len() > ORDERED_DIMS {
+    if t.size().len() > MAX_ORDERED_DIMS {
         return Vec::new();
     }
     let mut orders: Vec<Vec<usize>> = vec![vec![stick]];

@@ -1,5 +1,8 @@
-//! The alternatives of one operation: its kernel is asked about combinations of layouts until none of them
-//! asks for a layout that was not tried.
+//! The alternatives of one operation: combinations of layouts are tried on its kernel until the kernel needs no layout
+//! that was not tried.
+//!
+//! It is a fixed point: a refused combination says which layouts would do, these are added, and the new combinations
+//! are tried. It ends because an operand has a limited number of layouts.
 //!
 //! **Cost.** An operand has at most [`MAX_OPERAND_LAYOUTS`] layouts. All combinations are tried where they are at most
 //! [`MAX_LAYOUT_TUPLES`]; beyond, one operand is varied at a time, and then all of them together.
@@ -20,6 +23,8 @@ use zellige_op::TensorOp;
 use zellige_stick::StickLayout;
 
 /// The most combinations of layouts of all operands that are tried.
+// Each combination is a plan of the kernel, the expensive part of a compilation; operations with many operands (a
+// `cat` of thirty) would have more combinations than could ever be tried.
 const MAX_LAYOUT_TUPLES: usize = 400;
 
 /// An operation whose alternatives are looked for.
@@ -38,7 +43,7 @@ struct TriedLayout {
 }
 
 impl AlternativeProbe<'_, '_> {
-    /// An operation that the host does takes operands as they lie and gives default layouts.
+    /// An operation that the host does takes operands in any layout and gives default layouts.
     fn host_alternative(&self) -> Result<OpAlternative> {
         let mut operands = Vec::new();
         for o in &self.node.inputs {
@@ -61,6 +66,8 @@ impl AlternativeProbe<'_, '_> {
                 TensorLayout::new(self.pass.options.storage, t.dtype, &layout)
             })
             .collect::<zellige_device::Result<_>>()?;
+        // The price of the host is the way to it and back: torch-spyre's fallback is charged the same way in the
+        // report.
         let work = self.node.op.plan_round_trip(&operands, &results)?;
         let cycles = self.pass.options.hardware.operation_latency(&work).cycles;
         let results = results.iter().map(|r| r.stick_layout().clone()).collect();
@@ -85,6 +92,7 @@ impl AlternativeProbe<'_, '_> {
                 continue;
             };
             let results: Vec<StickLayout> = outs.iter().map(|o| o.stick_layout().clone()).collect();
+            // Two needs may mean the same layout, and equal alternatives would only enlarge the tables of the solver.
             if !found.iter().any(|a| a.results == results) {
                 let cycles = options.hardware.operation_latency(&work).cycles;
                 let least = self.least_cycles(&[], &outs, cycles);
@@ -121,6 +129,8 @@ impl AlternativeProbe<'_, '_> {
         }
         self.add_every_stick(&mut options)?;
         let mut found: Vec<OpAlternative> = Vec::new();
+        // Every round lists all combinations anew, because a new layout of one operand combines with all layouts of
+        // the others; those done before are skipped.
         let mut done: HashSet<Vec<usize>> = HashSet::new();
         let mut refusal: Option<String> = None;
         loop {
@@ -155,6 +165,7 @@ impl AlternativeProbe<'_, '_> {
                 break;
             }
         }
+        // After the search and not before it, because the rule names the layouts that were found.
         if self.pass.options.strict {
             self.refuse_as_upstream(&options)?;
         }
@@ -186,6 +197,8 @@ impl AlternativeProbe<'_, '_> {
         let firsts: Vec<TensorLayout> = options.iter().map(|list| list[0].laid.clone()).collect();
         let Ok((_, lay)) = self.node.op.plan_layouts(&firsts) else { return Ok(()) };
         for (k, (want, t)) in lay.inputs.iter().zip(&firsts).enumerate() {
+            // A kernel that takes any layout gains nothing from a copy, and one that takes a single layout accepts no
+            // other.
             if matches!(want, LayoutNeed::Any | LayoutNeed::Layout(_)) {
                 continue;
             }
@@ -218,6 +231,8 @@ impl AlternativeProbe<'_, '_> {
         else {
             return Vec::new();
         };
+        // What only moves elements has no loops along lanes, so that it can write any layout; a kernel with loops
+        // writes the lanes that it computed.
         let moves = matches!(
             self.node.op.iteration_space(operands, std::slice::from_ref(&plain)),
             Ok(None)
@@ -238,6 +253,8 @@ impl AlternativeProbe<'_, '_> {
                 continue;
             }
             let Ok(result) = laid(layout) else { continue };
+            // A kernel writes a result in any order of its dimensions, but its lanes are where its loops run along
+            // lanes.
             if !moves && !matches!(result.stick_form(), Ok(form) if form.stick == stick) {
                 continue;
             }
@@ -248,14 +265,16 @@ impl AlternativeProbe<'_, '_> {
         found
     }
 
-    /// The combination to which the operation itself leads: every operand that does not fit is moved as it is wanted,
-    /// as when operations run one by one. The combinations of many layouts are not all tried, and this one may not be
-    /// among them.
+    /// The combination to which the kernel itself leads: every operand that does not fit is moved into the layout that
+    /// the kernel needs, as when operations run one by one. The combinations of many layouts are not all tried, and
+    /// this one may not be among them.
     fn follow_kernel_wishes(
         &self,
         options: &mut [Vec<TriedLayout>],
     ) -> Result<Option<OpAlternative>> {
         let mut at = vec![0; options.len()];
+        // Each round moves at least one operand, so that after one round per operand all fit, or the kernel refuses
+        // them for another reason.
         for _ in 0..=options.len() {
             let operands: Vec<TensorLayout> =
                 at.iter().zip(&*options).map(|(i, list)| list[*i].laid.clone()).collect();
@@ -291,6 +310,8 @@ impl AlternativeProbe<'_, '_> {
         operands: &[TensorLayout],
         outs: &[TensorLayout],
     ) -> Result<DefaultCost> {
+        // Priced once for each combination of layouts: graphs with a pin, and the search, need the same ones again
+        // and again.
         let layouts = [operands, outs].concat();
         if let Some(known) = self.costs.borrow().default.get(&layouts) {
             return Ok(*known);
@@ -320,7 +341,8 @@ impl AlternativeProbe<'_, '_> {
             }
             fits = false;
             wanted.push((k, want.fitting_layout(t)?));
-            // The other way round: everybody else as this operand lies.
+            // The other way round: this operand stays, and all others get its stick. Which of the two moves is cheaper
+            // depends on the sizes, so that both are alternatives.
             if let (LayoutNeed::Along(_) | LayoutNeed::Sparse, Ok(form)) = (want, t.stick_form()) {
                 self.suit_other_operands(k, form.stick, operands, wanted)?;
             }
@@ -335,6 +357,8 @@ impl AlternativeProbe<'_, '_> {
             .map(|(m, l)| TensorLayout::new(storage, m.dtype, l))
             .collect::<zellige_device::Result<_>>()?;
         let cost = self.default_cost(operands, &outs)?;
+        // The account of the device knows the default order of batched products as slow. Only then is the other order
+        // worth a combination more.
         if self.pass.options.policy == CompilePolicy::Best && cost.slow_batches {
             for (k, t) in operands.iter().enumerate() {
                 if let Some(layout) = batches_outermost(t)? {
@@ -367,6 +391,8 @@ impl AlternativeProbe<'_, '_> {
         let mut through: Vec<TensorId> = Vec::new();
         let counted = |id: &TensorId| {
             let base = self.pass.graph.base_and_view(*id).0;
+            // A tensor that is read twice by one operation may be read once and shared: the bound counts its bytes
+            // once.
             let counts = self.pass.passes_through_memory(*id) && !through.contains(&base);
             if counts {
                 through.push(base);
@@ -395,18 +421,22 @@ impl AlternativeProbe<'_, '_> {
     ) -> Option<u64> {
         let (options, op) = (self.pass.options, &self.node.op);
         let Ok(Some(spans)) = op.iteration_space(operands, outs) else { return None };
+        // The arithmetic of the whole operation, which the bound then spreads evenly over all cores: no division has
+        // less of it, and none spreads it better.
         let one = WorkDivision::on_one_core(spans.len());
         let Ok((_, work)) = op.plan_work(operands, outs, Some(&one), options.cores) else {
             return Some(0);
         };
         let [whole] = &work.cores[..] else { return Some(0) };
         let mut bytes = 0u64;
-        // Who has no loops may read a part of its operands.
+        // An operation without loops (a gather) may read only a part of its operands, so that their bytes are no lower
+        // bound of its traffic.
         if matches!(op.tensor_loops(operands, outs), Ok(Some(_))) {
             let tensors = operands.iter().chain(outs).zip(counted);
             for (t, _) in tensors.filter(|(_, counted)| **counted) {
                 if let Ok(form) = t.stick_form() {
                     let (traffic, padding) = form.stick_traffic();
+                    // Without padding: a division may leave out sticks that hold padding alone.
                     bytes = bytes.saturating_add(traffic.total_bytes().saturating_sub(padding));
                 }
             }
@@ -414,8 +444,8 @@ impl AlternativeProbe<'_, '_> {
         Some(options.hardware.lower_bound_cycles(whole, bytes, options.cores))
     }
 
-    /// Layouts of the other operands with lanes along what is dimension `stick` of operand `k`, where
-    /// sizes broadcast.
+    /// Layouts of the other operands whose lanes run along the dimension that broadcasting aligns with dimension
+    /// `stick` of operand `k`.
     fn suit_other_operands(
         &self,
         k: usize,
@@ -454,7 +484,7 @@ impl AlternativeProbe<'_, '_> {
         Ok(true)
     }
 
-    /// Refuses what upstream refuses at compile time.
+    /// Refuses what torch-spyre (mid 2026) refuses at compile time.
     fn refuse_as_upstream(&self, options: &[Vec<TriedLayout>]) -> Result<()> {
         let firsts: Vec<TensorLayout> = options.iter().map(|list| list[0].laid.clone()).collect();
         let Ok((_, lay)) = self.node.op.plan_layouts(&firsts) else { return Ok(()) };
@@ -508,6 +538,8 @@ fn combine_layouts(options: &[Vec<TriedLayout>]) -> Vec<Vec<usize>> {
         }
         return list;
     }
+    // One operand varied at a time finds what a single move can do; all at the same place finds the layouts that were
+    // added for all operands alike, such as one stick for everybody.
     let mut list = vec![vec![0; sizes.len()]];
     for (k, n) in sizes.iter().enumerate() {
         list.extend((1..*n).map(|i| {

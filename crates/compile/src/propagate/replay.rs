@@ -1,12 +1,13 @@
 //! Alternatives that an earlier compilation chose, checked instead of searched for.
 //!
 //! **Idea.** Enumerating the alternatives of all operations takes most of the time of a compilation whose other
-//! decisions are known. So the chosen ones are recorded with their layouts, and a later compilation asks every kernel
-//! about that one combination alone, by the rules with which `probe` accepts a combination.
+//! decisions are known. So the chosen ones are recorded with their layouts, and a later compilation tries on every
+//! kernel that one combination alone, by the rules with which `probe` accepts a combination.
 //!
 //! **Invariant.** A record proves nothing: an alternative that its kernel does not accept, a layout that does not
-//! belong to the size of its tensor, or a record of other operations makes [`ChosenAlternatives::check_alternatives`] answer
-//! `None`, and all alternatives are enumerated. Only the figures of the certificate (`cycles`, `least`) are taken over.
+//! belong to the size of its tensor, or a record of other operations makes [`ChosenAlternatives::check_alternatives`]
+//! answer `None`, and all alternatives are enumerated. Only the figures of the certificate (`cycles`, `least`) are
+//! taken over.
 //!
 //! **Cost.** One question per distinct operation, so repeated layers are checked once.
 
@@ -30,7 +31,7 @@ pub(crate) struct ChosenAlternatives {
     sizes: Vec<Vec<i64>>,
 }
 
-/// What tells a layout without gaps from others.
+/// The identity of a layout without gaps.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct LayoutFields {
     device_size: Vec<i64>,
@@ -117,6 +118,8 @@ impl ChosenAlternatives {
         }
         let sizes = graph.tensors().map(|(_, t)| t.size.to_vec()).collect();
         let record = ChosenAlternatives { layouts, alternatives, nodes: numbers, sizes };
+        // A record that would restore something else is not kept: replaying it would give another program than the
+        // one it was made from.
         let restored = record.check_alternatives(graph, options)?;
         (restored.nodes == nodes).then_some(record)
     }
@@ -133,6 +136,8 @@ impl ChosenAlternatives {
         graph: &Graph,
         options: &CompilerOptions,
     ) -> Option<ReplayedLayouts> {
+        // Other sizes would be checked and accepted just as well, but what was the best choice for one size need not
+        // be a good one for another.
         if !self.has_sizes_of(graph) || self.nodes.len() != graph.nodes().count() {
             return None;
         }
@@ -226,6 +231,7 @@ impl ChosenAlternatives {
             let (copied, number) = (*choice)?;
             let (base, view) = graph.base_and_view(*operand);
             let copied_view: Option<StridedLayout> = view.filter(|_| copied).cloned();
+            // A record may come from a file: a copy of a view that the graph does not have is no copy.
             if copied && view.is_none() {
                 return None;
             }
@@ -270,6 +276,7 @@ fn can_kernel_write(
     let Ok(plain) = TensorLayout::new(options.storage, written.dtype(), own) else {
         return false;
     };
+    // The rule of `reorder_results` once more, from the side of the check: which results the kernel can write.
     let moves = matches!(node.op.iteration_space(read, std::slice::from_ref(&plain)), Ok(None));
     let stick = |t: &TensorLayout| t.stick_form().ok().map(|s| s.stick);
     moves || (stick(&plain).is_some() && stick(&plain) == stick(written))

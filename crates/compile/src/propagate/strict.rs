@@ -1,4 +1,4 @@
-//! What the existing compiler refuses of operations that write into parts of their result.
+//! What torch-spyre (mid 2026) refuses of operations that write into parts of their result.
 
 use super::probe::AlternativeProbe;
 use crate::error::Result;
@@ -7,8 +7,8 @@ use zellige_op::OpForm;
 use zellige_stick::StickLayout;
 
 impl AlternativeProbe<'_, '_> {
-    /// The operand that would be written from the middle of a stick of the result on, with the reason. The
-    /// existing compiler moves whole sticks, and has nothing that shifts lanes.
+    /// The operand that would be written from the middle of a stick of the result on, with the reason. torch-spyre
+    /// moves whole sticks, and has nothing that shifts lanes.
     pub(super) fn find_write_inside_stick(
         &self,
         operands: &[TensorLayout],
@@ -19,6 +19,8 @@ impl AlternativeProbe<'_, '_> {
         let rank = whole.size().len();
         // Per operand that is copied, the dimension along which it has a place, and where that begins.
         let parts: Vec<(usize, usize, i64)> = match self.node.op.form() {
+            // A stack makes a dimension of its own, along which every part begins at a whole stick or the dimension
+            // is no stick.
             OpForm::Concat(concat) if !concat.rule.new => {
                 let Ok(at) = concat.rule.concat_dim(rank) else { return Ok(None) };
                 let mut begin = 0;
@@ -43,6 +45,7 @@ impl AlternativeProbe<'_, '_> {
             }
             _ => return Ok(None),
         };
+        // A result without one stick dimension has no lanes that a part could begin in the middle of.
         let Ok(form) = whole.stick_form() else { return Ok(None) };
         for (k, at, begin) in parts {
             let lane = begin % i64::try_from(form.eps).unwrap_or(1);

@@ -13,6 +13,7 @@ pub(super) fn report_buffers(program: &CompiledProgram) -> Vec<ReportedBuffer> {
             written[b.0] = written[b.0].or(Some(i));
         }
         for r in &step.reads {
+            // A step that reads a buffer twice (a square) is one reader.
             if read[r.buffer.0].last() != Some(&i) {
                 read[r.buffer.0].push(i);
             }

@@ -1,8 +1,8 @@
 //! Why a tensor has its layout: what the whole graph would cost with each of the others.
 //!
-//! For each layout that the tensor may have, the choice is solved again with the tensor held to it and
-//! everything else free. The difference to the chosen one is the price of that layout. Prices are sums of costs, every
-//! operation in its default division; the program is chosen by its time, so that another layout may have the smaller sum.
+//! For each layout that the tensor may have, the choice is solved again with the tensor held to it and everything else
+//! free. The difference to the chosen one is the price of that layout. Prices are sums of costs, every operation in its
+//! default division; the program is chosen by its time, so that another layout may have the smaller sum.
 
 use super::layout_summary::{describe_layout, summarize_layout};
 use super::to_microseconds;
@@ -90,7 +90,7 @@ fn solve_least_cost(
     let assignment = choose_layouts(graph, options, candidates)?;
     let (cost, least_sum) = (assignment.cost, assignment.is_least_sum());
     let lowered =
-        lower_graph(Rc::new(graph.clone()), options, assignment, &mut AnsweredSteps::default())?;
+        lower_graph(Rc::new(graph.clone()), options, &assignment, &mut AnsweredSteps::default())?;
     let moves = lowered.run_moves().map(|(tensor, reason, time)| RequiredMove {
         tensor: graph.get(tensor).name.clone(),
         reason: reason.into(),
@@ -111,9 +111,10 @@ fn explain_choice(
     }
     let only = options.len() == 1;
     match &t.def {
-        TensorOrigin::Input(InputRole::Weight) if only => {
-            ("caller", "a weight that nobody wants otherwise, or that comes as it is".into())
-        }
+        TensorOrigin::Input(InputRole::Weight) if only => (
+            "caller",
+            "a weight whose readers need no other layout, or whose layout is given".into(),
+        ),
         TensorOrigin::Input(_) => match options.iter().find(|o| !o.chosen).and_then(|o| o.extra_us)
         {
             Some(_) => ("choice", summarize_choice(program, options)),

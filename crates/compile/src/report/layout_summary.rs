@@ -38,6 +38,7 @@ fn describe_order(layout: &StickLayout) -> String {
     let last = layout.device_rank() - 1;
     let sizes = layout.device_size();
     let gaps = if layout.has_gaps() { ", with gaps" } else { "" };
+    // A fused dimension has no one logical dimension to name.
     let Some(map) = layout.recover_dim_map().ok().filter(|_| layout.stick_dims() == 1) else {
         let pairs = sizes.iter().zip(layout.stride_map()).map(|(n, s)| format!("{n}:{s}"));
         return pairs.collect::<Vec<_>>().join(" ") + gaps;
@@ -48,6 +49,7 @@ fn describe_order(layout: &StickLayout) -> String {
         words.push(match (*dim, lanes) {
             (d, Some(lane)) if j == last && lane == d => format!("d{d}%{eps}"),
             _ if j == last => format!("1 of {eps}"),
+            // A dimension of extent 1 has one coordinate: its position in the order means nothing.
             (d, _) if d < 0 || sizes[j] == 1 => continue,
             (d, Some(lane)) if lane == d => format!("d{d}/{eps}"),
             (d, _) => format!("d{d}"),

@@ -1,8 +1,8 @@
 //! A compiled program as a report: what was decided, why, and what it costs.
 //!
-//! The functions here fill the types of `zellige_report`. Every figure is computed from the program's own steps and buffers, so it
-//! says of a plan what its checker would. Times are simulated microseconds from the beginning of a run,
-//! `bytes` are bytes of device memory, padding included.
+//! The functions here fill the types of `zellige_report`. Every figure is computed from the program's own steps and
+//! buffers, so that it agrees with what the checker computes of the plan. Times are simulated microseconds from the
+//! beginning of a run, `bytes` are bytes of device memory, padding included.
 //!
 //! | file | holds |
 //! |---|---|
@@ -34,6 +34,7 @@ use zellige_report::{Report, VERSION};
 
 /// The report of a program.
 pub fn report_program(program: &CompiledProgram) -> Report {
+    zellige_calls::record_call!();
     Report {
         version: VERSION,
         graph: program.graph.name().into(),

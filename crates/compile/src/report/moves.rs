@@ -13,6 +13,7 @@ pub(super) fn report_moves(program: &CompiledProgram) -> Vec<ReportedMove> {
         }
     }
     for output in &program.outputs {
+        // The caller is a reader: a move that only it needs is the price of the layout it demands.
         readers[output.buffer.0] += 1;
     }
     let mut list = Vec::new();

@@ -22,7 +22,7 @@ pub(super) fn report_fallbacks(program: &CompiledProgram) -> Vec<HostFallback> {
             layer: op.layer().name().into(),
             bytes: totals.host_in.saturating_add(totals.host_out),
             us: to_microseconds(step.duration),
-            remedy: "`--profile full` runs it on the card; on today's software, write it with \
+            remedy: "`--profile full` runs it on the card; with torch-spyre, write it with \
                      operations of the layers native and custom (`zellige ops`)"
                 .into(),
         });
@@ -132,7 +132,7 @@ fn plain_note(kind: &str, text: String) -> ReportNote {
 pub fn report_refusal(error: &CompileError, graph: &Graph) -> ReportNote {
     let (result, remedy): (Option<&str>, &str) = match error {
         CompileError::Strict { result, .. } => {
-            (Some(result), "leave out `--strict`: a move mends the layout")
+            (Some(result), "leave out `--strict`: a move repairs the layout")
         }
         CompileError::Infeasible { result, .. } => (
             Some(result),

@@ -99,6 +99,7 @@ fn report_busy_cores(program: &CompiledProgram, s: &program::ProgramStep) -> Vec
     for core in &s.latency.cores {
         let time = to_microseconds(program.options.hardware.cycles_to_time(core.total));
         match list.last_mut() {
+            // Thirty-two equal numbers would be most of the report; runs of equal times are written once.
             Some(last) if last.us == time => last.cores += 1,
             _ => list.push(BusyCores { cores: 1, us: time }),
         }

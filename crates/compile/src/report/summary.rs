@@ -22,6 +22,7 @@ pub(super) fn report_machine(program: &CompiledProgram) -> MachineFigures {
         name: hw.name().into(),
         cores,
         peak_tflops: peak,
+        // A multiply-add is two operations; hardware without a measured rate is drawn with its peak.
         matmul_tflops: number(Key::Matmul).map_or(peak, |macs| macs * 2.0 * cores as f64 / 1e3),
         memory_gb_s: memory,
         sustained_gb_s: number(Key::MemoryOneWay).unwrap_or(memory),
@@ -159,6 +160,7 @@ fn max_active_cores(program: &CompiledProgram) -> usize {
         changes.push((step.start, true, cores));
         changes.push((step.end_time(), false, cores));
     }
+    // Sorted by time, ends before beginnings: a step that starts when another ends does not run beside it.
     changes.sort_unstable();
     let (mut now, mut most) = (0usize, 0);
     for (_, begins, cores) in changes {
@@ -193,6 +195,7 @@ fn core_utilisation(program: &CompiledProgram) -> f64 {
         .fold(0, u64::saturating_add);
     let busy = to_microseconds(program.options.hardware.cycles_to_time(cycles));
     let all = to_microseconds(program.latency()) * program.options.cores as f64;
+    // Cycles are whole numbers, so that the sum of rounded ones may pass the whole by a little.
     if all > 0.0 { (busy / all).min(1.0) } else { 0.0 }
 }
 
@@ -227,6 +230,7 @@ pub(super) fn report_certificate(program: &CompiledProgram) -> LayoutCertificate
     };
     let gap = share(a.cost, a.bound);
     let hardware = &program.options.hardware;
+    // The bound counts every step as a launch of its own, so that the steps it is compared with are counted so too.
     let launch = hardware.launch_cycles();
     let cycles =
         |(_, step): (_, &ProgramStep)| hardware.operation_latency(&step.work).cycles + launch;
@@ -235,6 +239,7 @@ pub(super) fn report_certificate(program: &CompiledProgram) -> LayoutCertificate
     let steps = program.run_steps().map(cycles).sum::<u64>() + loading;
     let steps_gap = share(steps, a.least);
     let choices = match a.choices_log2 {
+        // Below 16 combinations the number itself says nothing to a reader.
         n if n < 4.0 => "the few combinations of candidate layouts".into(),
         n => format!("2^{n:.0} combinations of candidate layouts"),
     };
@@ -252,7 +257,7 @@ pub(super) fn report_certificate(program: &CompiledProgram) -> LayoutCertificate
         Some(gap) => {
             format!("{cost}, at most {:.2}% above the least sum of {choices}", gap * 100.0)
         }
-        None => format!("{cost}; nothing is proved of it, as this policy has no bound"),
+        None => format!("{cost}; this policy proves no lower bound"),
     };
     text += &tried(&a.search);
     if let Some(gap) = steps_gap {

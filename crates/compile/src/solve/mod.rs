@@ -6,8 +6,8 @@
 //! | [`division`] | how the loops of one operation are cut over the cores |
 //! | [`memory`] | where buffers live in a memory that they share |
 //!
-//! Each answers with a plan and with the reason or the bound for it. Beside each stands a checker that
-//! recomputes what a plan claims and shares no code with the search that found it.
+//! Each returns a plan with the reason or the bound for it. For each there is a checker that recomputes what a plan
+//! claims and shares no code with the search that found it.
 
 pub mod division;
 pub mod elimination;

@@ -131,6 +131,8 @@ fn check_sliced(
         list_field(record, "region")?.iter().map(|r| crate::case::parse_integers(r, "region"));
     let region = region.collect::<Result<Vec<_>, CaseMismatch>>()?;
     let size: Vec<i64> = region.iter().map(|r| r[1] - r[0]).collect();
+    // A sample, because each place is asked through a request; strides of a layout repeat, so a few hundred places
+    // show a wrong one.
     let at = sample_indices(size.iter().product(), 300);
     let places = |i: &i64| {
         let inside = unflatten_index(&size, *i);
@@ -163,6 +165,7 @@ fn check_tile_law(
     let shape: Vec<i64> = os.iter().zip(is).map(|(o, i)| o * i).collect();
     let total = shape.iter().product();
     let inner = inner.without_swizzle();
+    // The law is stated before the swizzle, which the text has in front.
     let plain = match tiled.as_str().and_then(|t| t.split_once(" o ")) {
         Some((_, rest)) => json!(rest),
         None => tiled.clone(),
@@ -260,6 +263,8 @@ fn check_untiled(
         again[if inner { "outer_shape" } else { "inner_shape" }] = json!(rest);
         check_same_function("tiled again", &tiled, &layout_of(&again)?)?;
     }
+    // With replicas, offsets or negative strides the recorded answers follow another span, so only the law is
+    // checked.
     let plain = tiled.is_plain() && !spec.has_negative_strides();
     match (want, got.is_null()) {
         (Some(want), false) if plain => {

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use spec::{RecordedSpec, answered_places, sample_indices, sort_places};
 
 /// Places of a layout that a case compares.
+// Each place is a part of a request, and there are thousands of cases.
 const MAX_COMPARED_PLACES: i64 = 512;
 
 /// A layout that was answered is a recorded function, place by place.
@@ -80,6 +81,7 @@ fn check_canonical(record: &Value, spec: &RecordedSpec) -> CheckedCase {
     let request = json!({"op": "canonicalize", "layout": record["spec"]});
     let found = expect_answer(&request)?["layout"].clone();
     check_same_function("the canonical form", spec, &found)?;
+    // A canonical form that changes under canonicalisation is none.
     let again = expect_answer(&json!({"op": "canonicalize", "layout": found}))?;
     check_same("the canonical form of itself", &found, &again["layout"])?;
     let Some(want) = record["canonical"].get("text") else {

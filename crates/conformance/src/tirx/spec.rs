@@ -100,7 +100,7 @@ impl RecordedSpec {
         sort_places(points)
     }
 
-    /// One more than the largest coordinate on an axis, by going through all of them.
+    /// One more than the largest coordinate on an axis, by enumerating all of them.
     pub(super) fn axis_span(&self, axis: &str) -> i64 {
         let all = (0..self.size()).flat_map(|i| self.element_places(i));
         all.map(|p| p.get(axis).copied().unwrap_or(0)).max().map_or(1, |most| most + 1)
@@ -111,6 +111,7 @@ pub(super) fn sort_places(points: Vec<NamedPlace>) -> Vec<NamedPlace> {
     let all: BTreeSet<NamedPlace> = points
         .into_iter()
         .map(|mut p| {
+            // As in the records, where axes at 0 are missing.
             p.retain(|_, v| *v != 0);
             p
         })
@@ -118,7 +119,7 @@ pub(super) fn sort_places(points: Vec<NamedPlace>) -> Vec<NamedPlace> {
     all.into_iter().collect()
 }
 
-/// Flat indices that a check goes through: all of a small layout, some of a large one.
+/// Flat indices that a check compares: all of a small layout, some of a large one.
 pub(super) fn sample_indices(size: i64, most: i64) -> Vec<i64> {
     let step = usize::try_from((size / most).max(1)).unwrap_or(1);
     (0..size).step_by(step).collect()

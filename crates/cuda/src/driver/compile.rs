@@ -1,11 +1,11 @@
-//! From CUDA C++ to what the driver loads, once for every content.
+//! Compilation of CUDA C++, once for every text, and its cache.
 
 use super::error::DriverError;
 use super::nvrtc::Nvrtc;
 use std::sync::LazyLock;
 use zellige_files::{CacheLookup, ContentCache, content_hash};
 
-/// What the driver loads: machine code, or PTX where the compiler does not know the device.
+/// An image that the driver loads: machine code, or PTX where the compiler does not know the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelImage {
     /// The bytes; PTX ends in a zero.
@@ -38,11 +38,13 @@ fn compile_with_cache(
 ) -> Result<KernelImage, DriverError> {
     let options =
         [format!("--gpu-architecture={}", nvrtc.target_option(arch)), "-std=c++17".to_owned()];
+    // Another version of the compiler may write other machine code for the same text.
     let (major, minor) = nvrtc.version();
     let version = format!("nvrtc {major}.{minor}");
     let mut parts = vec![source.as_bytes(), version.as_bytes()];
     parts.extend(options.iter().map(|o| o.as_bytes()));
     let key = content_hash(&parts);
+    // A cache that cannot be read or written costs a compilation and nothing else, so its failures are ignored.
     if let CacheLookup::Entry(bytes) = cache.look_up(&key) {
         return Ok(KernelImage { bytes, cached: true });
     }

@@ -10,7 +10,8 @@ pub(super) type DriverHandle = *mut c_void;
 
 pub(super) const SUCCESS: c_int = 0;
 
-/// `CU_DEVICE_ATTRIBUTE_*`.
+/// `CU_DEVICE_ATTRIBUTE_*`. These numbers, and the suffixes of functions below, are of the stable interface in NVIDIA's
+/// `cuda.h`, which is not needed to build.
 pub(super) const COMPUTE_CAPABILITY_MAJOR: c_int = 75;
 pub(super) const COMPUTE_CAPABILITY_MINOR: c_int = 76;
 pub(super) const MULTIPROCESSOR_COUNT: c_int = 16;
@@ -64,7 +65,7 @@ pub(super) fn load_driver() -> Result<&'static CudaDriver, DriverError> {
 }
 
 impl CudaDriver {
-    /// An error of the driver in its own words.
+    /// The driver's message for an error.
     fn describe_error(&self, code: c_int) -> String {
         let text = |ask: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int| {
             let mut found = std::ptr::null();
@@ -92,7 +93,7 @@ impl CudaDriver {
 mod tests {
     use super::*;
 
-    /// Where there is no driver, that is what is said; where there is one, it has every function.
+    /// Without a driver the error names that; with a driver, every function is found.
     #[test]
     fn a_missing_driver_is_one_sentence() {
         let Err(error) = load_driver() else { return };

@@ -25,7 +25,7 @@ pub struct CudaDevice {
     multiprocessors: i32,
     shared_per_block: i32,
     most_shared_per_block: i32,
-    /// By the hash of their text.
+    /// The kernels that are loaded, by the hash of their text and launches.
     kernels: Mutex<HashMap<String, &'static LoadedKernels>>,
 }
 
@@ -69,7 +69,7 @@ impl CudaDevice {
         let mut device: c_int = 0;
         let mut context: DriverHandle = std::ptr::null_mut();
         let mut name = [0; 128];
-        // SAFETY: each writes one value; the name gets at most as many bytes as are said, a zero at the end.
+        // SAFETY: each writes one value; the name gets at most as many bytes as are given, a zero at the end.
         unsafe {
             cuda.check_call("cuDeviceGet", (cuda.device_get)(&raw mut device, ordinal))?;
             cuda.check_call("cuDeviceGetName", (cuda.device_name)(name.as_mut_ptr(), 128, device))?;
@@ -121,7 +121,7 @@ impl CudaDevice {
         self.shared_per_block
     }
 
-    /// Bytes of shared memory that a block has when its launch asks for them.
+    /// Bytes of shared memory that a block has when its launch requests them.
     pub fn max_shared_bytes(&self) -> i32 {
         self.most_shared_per_block
     }
@@ -134,6 +134,7 @@ impl CudaDevice {
         &'static self,
         program: &CudaProgram,
     ) -> Result<&'static LoadedKernels, DriverError> {
+        // Grids are a part of the key, because two programs of one text may differ in nothing else.
         let mut parts = vec![program.source_text().as_bytes().to_vec()];
         for launch in program.launches() {
             parts.push(launch.name.as_bytes().to_vec());
@@ -148,7 +149,7 @@ impl CudaDevice {
         if let Some(found) = lock().get(&key) {
             return Ok(found);
         }
-        // Compiled outside of the lock: others go on, and at worst two compile the same.
+        // Compiled outside of the lock, so that other threads need not wait; at worst two threads compile the same text.
         let image = compile_cached(program.source_text(), self.arch)?;
         let loaded = LoadedKernels::load_in_context(self, &image.bytes, program.launches())?;
         // A module is never unloaded: a CUDA graph that was captured may launch its functions at any later time.
@@ -166,7 +167,7 @@ impl CudaDevice {
         code == cuda::SUCCESS && ordinal == self.ordinal
     }
 
-    /// Runs something with the device's context current, and then makes current what was before.
+    /// Runs `work` with the device's context current, and restores the context that was current before.
     pub(super) fn with_current_context<T>(
         &self,
         work: impl FnOnce() -> Result<T, DriverError>,
@@ -175,13 +176,14 @@ impl CudaDevice {
         let mut before: DriverHandle = std::ptr::null_mut();
         // SAFETY: it writes one handle.
         cuda.check_call("cuCtxGetCurrent", unsafe { (cuda.current_context)(&raw mut before) })?;
+        // The usual case, in which PyTorch has made it current: two calls of the driver less.
         if before == self.context {
             return work();
         }
         // SAFETY: the context was retained when the device was opened, and is never released.
         cuda.check_call("cuCtxPushCurrent", unsafe { (cuda.push_context)(self.context) })?;
         let result = work();
-        // SAFETY: takes back what was just pushed.
+        // SAFETY: pops what was just pushed.
         unsafe { (cuda.pop_context)(&raw mut before) };
         result
     }

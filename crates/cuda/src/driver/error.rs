@@ -1,4 +1,4 @@
-//! What is missing, or what the driver refused.
+//! Errors: a library that is missing, or a call that the driver refused.
 
 /// A kernel that cannot be compiled, loaded or launched.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -10,7 +10,7 @@ pub enum DriverError {
     /// The driver is there and has no such device.
     #[error("there is no CUDA device {ordinal}: the driver has {count}")]
     NoDevice {
-        /// The number that was asked for.
+        /// The number that was requested.
         ordinal: i32,
         /// Devices that there are.
         count: i32,
@@ -26,7 +26,7 @@ pub enum DriverError {
     Driver {
         /// The function.
         call: &'static str,
-        /// Its name for the error, and its words.
+        /// The driver's name for the error, and its message.
         what: String,
     },
     /// A call of the compiler that failed.
@@ -34,10 +34,10 @@ pub enum DriverError {
     Nvrtc {
         /// The function.
         call: &'static str,
-        /// Its words for the error.
+        /// The compiler's message for the error.
         what: String,
     },
-    /// A text that does not compile: a defect of ours, as we wrote it.
+    /// A text that does not compile, which is a defect of this crate.
     #[error("a kernel of zellige does not compile for {target}, please report it: {log}")]
     Compile {
         /// The architecture.

@@ -1,4 +1,4 @@
-//! Kernels of one program on one device.
+//! The kernels of one program on one device.
 
 use super::cuda::{CAPTURE_RELAXED, DriverHandle, MAX_DYNAMIC_SHARED};
 use super::device::CudaDevice;
@@ -37,7 +37,8 @@ impl LoadedKernels {
     ) -> Result<LoadedKernels, DriverError> {
         let cuda = device.cuda;
         device.with_current_context(|| {
-            // While a stream of this thread is captured, loading is refused otherwise; it does not touch the stream.
+            // The driver refuses to load a module while a stream of this thread is captured, unless the mode is relaxed.
+            // Loading does not use the stream, so the captured graph is not affected.
             let mut mode = CAPTURE_RELAXED;
             // SAFETY: it exchanges one number.
             unsafe { (cuda.capture_mode)(&raw mut mode) };
@@ -67,6 +68,7 @@ impl LoadedKernels {
             cuda.check_call("cuModuleGetFunction", unsafe {
                 (cuda.function)(&raw mut function, module, name.as_ptr())
             })?;
+            // More shared memory than every device has must be allowed for each function before it is launched.
             if i64::from(launch.shared) > i64::from(device.default_shared_bytes()) {
                 let bytes = i32::try_from(launch.shared).unwrap_or(i32::MAX);
                 // SAFETY: a function of a loaded module.
@@ -81,7 +83,7 @@ impl LoadedKernels {
         Ok(LoadedKernels { device, launches })
     }
 
-    /// The device that they are for.
+    /// The device on which they are loaded.
     pub fn device(&self) -> &'static CudaDevice {
         self.device
     }
@@ -89,12 +91,12 @@ impl LoadedKernels {
     /// Puts the launches on a stream, a handle of the driver, and returns at once.
     ///
     /// # Errors
-    /// What the driver refuses; errors of work that was put there before may come up as well.
+    /// What the driver refuses; errors of work that was launched before may be reported as well.
     ///
     /// # Safety
     /// The stream is one of the device's context, or null for the default one. Until its work is done, the memory
-    /// at `src` may be read and that at `dst` written as the plan of the program says, they are aligned as it was
-    /// told, and they do not overlap.
+    /// at `src` may be read and that at `dst` written by the plan of the program, they have the alignment for which it
+    /// was made, and they do not overlap.
     pub unsafe fn launch_all(
         &self,
         src: u64,

@@ -18,6 +18,7 @@ impl SharedLibrary {
     pub(super) fn open_library(name: &OsStr) -> Result<SharedLibrary, String> {
         let text =
             CString::new(name.as_bytes()).map_err(|_| "a name with a zero byte".to_owned())?;
+        // Local symbols: PyTorch may have loaded another version of the same library, and must keep its own.
         // SAFETY: a text that ends in zero. Loading runs the library's own initialisers: it is NVIDIA's, or what
         // the user named.
         let handle = unsafe { libc::dlopen(text.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
@@ -29,7 +30,7 @@ impl SharedLibrary {
         Ok(SharedLibrary(handle))
     }
 
-    /// The folder that the library was loaded from, where the loader tells it.
+    /// The folder that the library was loaded from, where the loader reports it.
     pub(super) fn library_folder(&self, function: &CStr) -> Option<PathBuf> {
         let inside = self.find_symbol(function).ok()?;
         // SAFETY: a structure of pointers, for which zero is a value.

@@ -1,9 +1,10 @@
-//! The launcher: NVIDIA's driver and its run-time compiler, both loaded when the first kernel is asked for.
+//! The launcher: NVIDIA's driver and its run-time compiler, both loaded with the first kernel.
 //!
-//! Nothing here is needed to build, nor to run on a machine without a GPU: a library that is not there is one
-//! sentence in [`DriverError`]. The way of a program:
+//! Neither is needed to build, or to run on a machine without a GPU: a library that is missing is one sentence of
+//! [`DriverError`]. A program passes these steps:
 //!
-//! 1. `compile_cached`: CUDA C++ into machine code, by NVRTC; a second time it comes from the cache of `zellige-files`
+//! 1. `compile_cached`: CUDA C++ becomes machine code, by NVRTC; the second time it is read from the cache of
+//!    `zellige-files`
 //! 2. [`CudaDevice::load_kernels`]: the machine code as a module of the device's primary context, which PyTorch, CuPy and
 //!    JAX use as well; kept in memory, once for every text
 //! 3. [`LoadedKernels::launch_all`]: on a stream of the caller, without waiting for anything

@@ -42,8 +42,8 @@ const LIBRARY_NAMES: [&str; 3] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.
 /// Folders that are searched after the loader's own.
 static SEARCH_FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Names folders that may hold NVRTC, such as those of Python packages. It is searched for by `ZELLIGE_NVRTC` (a
-/// file or a folder) alone where that is set; else on the loader's path, then in these folders.
+/// Adds folders that may hold NVRTC, such as those of Python packages. Where `ZELLIGE_NVRTC` names a file or a folder,
+/// only that is searched; otherwise the path of the loader, then these folders.
 pub fn add_search_folders(folders: impl IntoIterator<Item = PathBuf>) {
     let mut known = SEARCH_FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
     for folder in folders {
@@ -53,7 +53,8 @@ pub fn add_search_folders(folders: impl IntoIterator<Item = PathBuf>) {
     }
 }
 
-/// The files to try, in order.
+/// The files to try, in order. Numbered names come first, because an unnumbered one is part of a development package and
+/// may be of any version.
 fn candidate_files(named: Option<OsString>, folders: &[PathBuf]) -> Vec<OsString> {
     let within = |folder: &PathBuf| LIBRARY_NAMES.map(|name| folder.join(name));
     match named.filter(|name| !name.is_empty()).map(PathBuf::from) {
@@ -67,7 +68,7 @@ fn candidate_files(named: Option<OsString>, folders: &[PathBuf]) -> Vec<OsString
 }
 
 impl Nvrtc {
-    /// The compiler, loaded at the first use. A failure is not kept: folders may be named later.
+    /// The compiler, loaded at the first use. A failure is not remembered, because folders may be added later.
     ///
     /// # Errors
     /// [`DriverError::NoNvrtc`] where it is not found.
@@ -96,6 +97,7 @@ impl Nvrtc {
         let describe = unsafe {
             std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> *const c_char>(found)
         };
+        // Before the first compilation, which would look for it by name and fail.
         load_builtins(&library);
         let (mut major, mut minor, mut count) = (0, 0, 0);
         // SAFETY: both write the integers that they are given.
@@ -106,7 +108,10 @@ impl Nvrtc {
         let mut archs = vec![0; usize::try_from(count).unwrap_or(0)];
         // SAFETY: it writes as many integers as were just counted.
         if !known || unsafe { (call.archs)(archs.as_mut_ptr()) } != 0 {
-            return Err(format!("{}: it does not say what it compiles for", name.display()));
+            return Err(format!(
+                "{}: it does not report the architectures that it compiles for",
+                name.display()
+            ));
         }
         archs.sort_unstable();
         Ok(Nvrtc { call, describe, version: (major, minor), archs })
@@ -117,8 +122,8 @@ impl Nvrtc {
         self.version
     }
 
-    /// What a device of an architecture (`90` for sm_90) is compiled for: its own machine code, or the text that
-    /// the driver translates where the device is newer than the compiler.
+    /// The target for a device of an architecture (`90` for sm_90): its own machine code, or PTX, which the driver
+    /// translates, where the device is newer than the compiler.
     pub fn target_option(&self, arch: i32) -> String {
         if self.archs.contains(&arch) {
             return format!("sm_{arch}");
@@ -154,7 +159,7 @@ impl Nvrtc {
             )
         })?;
         let count = c_int::try_from(pointers.len()).unwrap_or(0);
-        // SAFETY: a program that was just made, and as many texts as are said.
+        // SAFETY: a program that was just made, and as many texts as are given.
         let code = unsafe { (self.call.compile)(program.handle, count, pointers.as_ptr()) };
         if code != 0 {
             let log =
@@ -164,6 +169,7 @@ impl Nvrtc {
             let log = if log.is_empty() { self.describe_error(code) } else { log };
             return Err(DriverError::Compile { target, log });
         }
+        // A virtual architecture has no machine code.
         if options.iter().any(|o| o.to_string_lossy().contains("=compute_")) {
             return program.take_result("nvrtcGetPTX", self.call.ptx_size, self.call.ptx);
         }
@@ -188,26 +194,26 @@ impl Nvrtc {
     }
 }
 
-/// Loads the second library of NVRTC. It asks for that by name alone, and in the folder of a Python package the loader
-/// finds it only when it is loaded already.
+/// Loads the second library of NVRTC. NVRTC loads it by name alone, and in the folder of a Python package, which has no
+/// run path, the loader finds it only when it is loaded already.
 fn load_builtins(library: &SharedLibrary) {
     let Some(folder) = library.library_folder(c"nvrtcVersion") else { return };
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with("libnvrtc-builtins.so") {
-            // Where it does not load, the first compilation says so.
+            // Where it does not load, the first compilation reports it.
             let _ = SharedLibrary::open_library(entry.path().as_os_str());
         }
     }
 }
 
-/// A compilation, ended when it goes.
+/// A compilation, which is destroyed when it is dropped.
 struct NvrtcCompilation<'a> {
     nvrtc: &'a Nvrtc,
     handle: NvrtcProgram,
 }
 
 impl NvrtcCompilation<'_> {
-    /// A result of the compilation, of the size that the compiler says.
+    /// A result of the compilation, of the size that the compiler reports.
     fn take_result(
         &self,
         call: &'static str,
@@ -218,7 +224,7 @@ impl NvrtcCompilation<'_> {
         // SAFETY: the program lives, and one number is written.
         self.nvrtc.check_call(call, unsafe { size(self.handle, &raw mut bytes) })?;
         let mut found = vec![0u8; bytes];
-        // SAFETY: as many bytes are written as were just said.
+        // SAFETY: as many bytes are written as were just reported.
         self.nvrtc.check_call(call, unsafe { take(self.handle, found.as_mut_ptr().cast()) })?;
         Ok(found)
     }

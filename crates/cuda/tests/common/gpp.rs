@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use zellige_cuda::CudaProgram;
 
-/// A program with what it is run on.
+/// A program with its buffers.
 pub struct Case {
     pub program: CudaProgram,
     pub from: Vec<u8>,
@@ -18,13 +18,13 @@ pub fn compiler() -> bool {
     Command::new("g++").arg("--version").output().is_ok_and(|o| o.status.success())
 }
 
-/// What each case leaves in its destination.
+/// The destination of each case after its run.
 pub fn run(name: &str, cases: &[Case]) -> Vec<Vec<u8>> {
     let mut text = String::from("#include \"shim.h\"\n");
     for (k, case) in cases.iter().enumerate() {
         // Kernels of several programs have one name: each gets a namespace of its own.
         let source = case.program.source_text().replace("extern \"C\" ", "");
-        // Memory that a launch asks for has no size in the text.
+        // Memory that a launch requests has no size in the text.
         let source = source.replace(
             "extern __shared__ __align__(16) u8 shared[]",
             "__shared__ __align__(16) u8 shared[1 << 18]",

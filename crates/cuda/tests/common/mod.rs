@@ -32,7 +32,7 @@ impl Random {
     }
 }
 
-/// What the engine for the CPU makes of a plan.
+/// The result of the engine for the CPU.
 pub fn expected(
     plan: &MovePlan,
     dtypes: MoveDtypes,

@@ -65,7 +65,7 @@ static __device__ __forceinline__ void write(u8* p, u64 x, u32 bytes) {
   else if (bytes == 2) __stwb((u16*)p, (u16)x);
   else __stwb(p, (u8)x);
 }
-// Row `row` of the turned square of elements of `bytes` bytes whose rows are `in`.
+// Row `row` of the transposed square of elements of `bytes` bytes whose rows are `in`.
 static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) {
   Vec out;
   #pragma unroll
@@ -93,7 +93,7 @@ static __device__ __forceinline__ u64 float32_to_dl16(u64 x) {
   return dl16_encode((u32)x);
 }
 
-// Copies 4194304 units of 16 bytes, 8 of them on the way in each thread.
+// Copies 4194304 units of 16 bytes, 8 of them in flight in each thread.
 static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __restrict__ dst, u32 block) {
   Vec v[8] = {};
   Vec converted[1] = {};

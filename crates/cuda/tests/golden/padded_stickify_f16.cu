@@ -66,7 +66,7 @@ static __device__ __forceinline__ void write(u8* p, u64 x, u32 bytes) {
   else if (bytes == 2) __stwb((u16*)p, (u16)x);
   else __stwb(p, (u8)x);
 }
-// Row `row` of the turned square of elements of `bytes` bytes whose rows are `in`.
+// Row `row` of the transposed square of elements of `bytes` bytes whose rows are `in`.
 static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) {
   Vec out;
   #pragma unroll
@@ -86,7 +86,7 @@ static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) 
 
 // Tiles of 4 rows of 2048 bytes in the source, 16 rows of 512 bytes in the destination,
 // of which the source has a part and the rest is filled,
-// turned in shared memory, where each row lies as in the source, modulo 16 bytes.
+// transposed in shared memory, where each row has its address in the source modulo 16 bytes.
 static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __restrict__ dst, u32 block, u8* shared) {
   Vec edge[1] = {};
   Vec out[1] = {};

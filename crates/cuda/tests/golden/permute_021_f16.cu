@@ -65,7 +65,7 @@ static __device__ __forceinline__ void write(u8* p, u64 x, u32 bytes) {
   else if (bytes == 2) __stwb((u16*)p, (u16)x);
   else __stwb(p, (u8)x);
 }
-// Row `row` of the turned square of elements of `bytes` bytes whose rows are `in`.
+// Row `row` of the transposed square of elements of `bytes` bytes whose rows are `in`.
 static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) {
   Vec out;
   #pragma unroll
@@ -84,7 +84,7 @@ static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) 
 }
 
 // Tiles of 128 rows of 256 bytes in the source, 128 rows of 256 bytes in the destination,
-// turned in shared memory: vector v of row r lies at v ^ (r / 8 % 8).
+// transposed in shared memory: vector v of row r is at v ^ (r / 8 % 8).
 static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __restrict__ dst, u32 block, u8* shared) {
   Vec edge[1] = {};
   Vec out[1] = {};

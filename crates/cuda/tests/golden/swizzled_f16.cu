@@ -65,7 +65,7 @@ static __device__ __forceinline__ void write(u8* p, u64 x, u32 bytes) {
   else if (bytes == 2) __stwb((u16*)p, (u16)x);
   else __stwb(p, (u8)x);
 }
-// Row `row` of the turned square of elements of `bytes` bytes whose rows are `in`.
+// Row `row` of the transposed square of elements of `bytes` bytes whose rows are `in`.
 static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) {
   Vec out;
   #pragma unroll
@@ -83,7 +83,7 @@ static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) 
   return out;
 }
 
-// Copies 512 units of 16 bytes, 2 of them on the way in each thread.
+// Copies 512 units of 16 bytes, 2 of them in flight in each thread.
 static __device__ const i64 part0_table0[64] = {0, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240,
   256, 272, 288, 304, 320, 336, 352, 368, 384, 400, 416, 432, 448, 464, 480, 496,
   512, 528, 544, 560, 576, 592, 608, 624, 640, 656, 672, 688, 704, 720, 736, 752,

@@ -65,7 +65,7 @@ static __device__ __forceinline__ void write(u8* p, u64 x, u32 bytes) {
   else if (bytes == 2) __stwb((u16*)p, (u16)x);
   else __stwb(p, (u8)x);
 }
-// Row `row` of the turned square of elements of `bytes` bytes whose rows are `in`.
+// Row `row` of the transposed square of elements of `bytes` bytes whose rows are `in`.
 static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) {
   Vec out;
   #pragma unroll
@@ -85,7 +85,7 @@ static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) 
 
 // Tiles of 1 rows of 8222 bytes in the source, 1 rows of 8192 bytes in the destination,
 // which begin at multiples of 32 bytes,
-// turned in shared memory, where each row lies as in the source, modulo 16 bytes.
+// transposed in shared memory, where each row has its address in the source modulo 16 bytes.
 static __device__ __forceinline__ void part0(const u8* __restrict__ src, u8* __restrict__ dst, u32 block, u8* shared) {
   Vec edge[1] = {};
   Vec out[1] = {};

@@ -1,4 +1,4 @@
-//! A card in words and for programs: figures, segments, scratchpads, what is in use.
+//! Descriptions of a card, as text and as JSON: figures, segments, scratchpads, what is in use.
 
 use crate::card::Card;
 use serde_json::{Value, json};

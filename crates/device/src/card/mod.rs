@@ -21,16 +21,16 @@ use zellige_machine::units::DecimalBytes;
 use zellige_machine::{LinkCost, SimulatedTime};
 use zellige_op::CoverageProfile;
 
-/// A simulated card. Clones are the same card; it ends, with its work done, when the last one goes.
+/// A simulated card. Clones are the same card; it ends, with its work done, when the last one is dropped.
 ///
 /// ```
 /// use zellige_device::{Card, StreamId};
-/// use zellige_machine::{CoreWork, Hardware, WorkKind, Work};
-/// let card = Card::new(0, Hardware::ktir())?;
+/// use zellige_machine::{CoreWork, Hardware, OperationWork, WorkKind};
+/// let card = Card::new(0, Hardware::ktir_preset())?;
 /// let each = CoreWork { sfu: 128, ..CoreWork::default() };
-/// let add = Work::uniform("add", WorkKind::Pointwise, 32, each);
-/// let three = card.run(StreamId::DEFAULT, &add, || Ok(1 + 2))?;
-/// assert_eq!((three, card.now(StreamId::DEFAULT).nanoseconds()), (3, 2.0));
+/// let add = OperationWork::uniform_cores("add", WorkKind::Pointwise, 32, each);
+/// let three = card.run_work(StreamId::DEFAULT, &add, || Ok(1 + 2))?;
+/// assert_eq!((three, card.stream_time(StreamId::DEFAULT).nanoseconds()), (3, 2.0));
 /// # Ok::<(), zellige_device::DeviceError>(())
 /// ```
 #[derive(Clone)]
@@ -61,7 +61,7 @@ struct CardLog {
     busy: SimulatedTime,
 }
 
-/// What a recording says of an operation besides its cost, by name.
+/// What a recording holds of an operation besides its cost, by name.
 pub type RecordingStamp = Vec<(&'static str, serde_json::Value)>;
 
 /// A timeline that begins and ends while the card works.
@@ -71,7 +71,7 @@ struct TimelineRecording {
     stamp: fn() -> RecordingStamp,
 }
 
-/// What was submitted: where it lies in simulated time, and what it costs.
+/// What was submitted: when it runs in simulated time, and what it costs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkReceipt {
     /// When it starts and ends.
@@ -139,7 +139,7 @@ impl Card {
         StoragePolicy { mode: self.0.mode, keep: self.0.keep }
     }
 
-    /// Which dtypes are stored as they are by default, and not in half of their bits.
+    /// Which dtypes are stored with all their bits by default, and not in half of them.
     pub fn kept_dtypes(&self) -> KeptDtypes {
         self.0.keep
     }
@@ -195,6 +195,8 @@ impl Card {
     ) -> Result<T> {
         self.check_work(work)?;
         let mut log = self.lock_log();
+        // The place in the stream is taken while the log is locked, so that simulated time has the order in which
+        // work was submitted.
         let turn = self.0.streams.take_turn(stream)?;
         self.place_work(&mut log, stream, work);
         drop(log);
@@ -215,7 +217,7 @@ impl Card {
     /// program may have been compiled for instead of the card's own.
     ///
     /// # Errors
-    /// Cores that the card has not.
+    /// More cores than the card has.
     pub fn prepare_wave(
         &self,
         wave: &[(&OperationWork, usize)],
@@ -225,8 +227,10 @@ impl Card {
         let mut works = Vec::with_capacity(wave.len());
         for (work, first) in wave {
             let mut cost = hardware.operation_cost(work);
+            // The cores of the other works take their share of the bandwidth.
             cost.latency = hardware.latency_beside(work, all - work.cores.len());
             let mut shifted = (*work).clone();
+            // Idle cores in front, so that the work is entered for the cores that run it.
             shifted.cores.splice(0..0, vec![Default::default(); *first]);
             cost.latency.cores.splice(0..0, vec![Default::default(); *first]);
             self.check_work(&shifted)?;
@@ -241,6 +245,8 @@ impl Card {
         let begin = log.schedule.stream_clock(stream);
         let mut end = begin;
         for (work, cost) in &wave.works {
+            // Every work of a wave begins at the same time, whereas work of a stream otherwise begins after the one
+            // before it.
             log.schedule.begin_at(stream, begin);
             end = end.max(self.place_costed_work(&mut log, stream, work, cost).end);
         }
@@ -248,8 +254,8 @@ impl Card {
     }
 
     /// Enters an exchange with other cards that was just done, at the end of its stream. It starts when the last of the
-    /// cards is `ready`, so that cards which say the same moment to each other agree on when it ends. `args` is what
-    /// traces say of it besides its cost.
+    /// cards is `ready`, so that cards which exchange that time agree on when it ends. `args` is what
+    /// traces record of it besides its cost.
     pub fn account_exchange(
         &self,
         stream: StreamId,
@@ -264,7 +270,7 @@ impl Card {
         log.operations += 1;
         log.busy += cost.time;
         let name: Arc<str> = name.into();
-        let said = [
+        let recorded = [
             ("messages", cost.messages.into()),
             ("bytes", cost.bytes.into()),
             ("bound", "bound by the link to other cards".into()),
@@ -275,7 +281,7 @@ impl Card {
             ),
         ];
         let draw = |timeline: &mut Timeline, stamp: RecordingStamp| {
-            let all = said.iter().cloned().chain(args.iter().cloned()).chain(stamp);
+            let all = recorded.iter().cloned().chain(args.iter().cloned()).chain(stamp);
             let all = all.map(|(name, value)| (name.to_owned(), value)).collect();
             for (track, args) in
                 [(TimelineTrack::Stream(stream.number()), all), (TimelineTrack::Link, Vec::new())]
@@ -358,10 +364,9 @@ impl Card {
     }
 
     /// Begins a recording of at most `events` events, beside the timeline and other recordings.
-    /// Half of them are left to streams: cores are drawn while less than that was recorded, and
-    /// counted as dropped from then on. `stamp` is asked at every operation for what else to say of
-    /// it, such as the host's time.
-    /// A recording with the same key that was begun before is forgotten.
+    /// Half of them are kept for streams: events of cores are recorded while there are fewer than that, and
+    /// counted as dropped from then on. `stamp` is called at every operation for what else is recorded of
+    /// it, such as the host's time. An earlier recording with the same key is forgotten.
     pub fn start_recording(&self, key: u64, events: usize, stamp: fn() -> RecordingStamp) {
         let timeline = Timeline::new(self.index(), events).with_cores_up_to(events.div_ceil(2));
         let mut log = self.lock_log();
@@ -369,7 +374,7 @@ impl Card {
         log.recordings.push(TimelineRecording { key, timeline, stamp });
     }
 
-    /// Ends a recording and hands it out; nothing where none has this key.
+    /// Ends a recording and returns it; none where no recording has this key.
     pub fn stop_recording(&self, key: u64) -> Option<Timeline> {
         let mut log = self.lock_log();
         let at = log.recordings.iter().position(|r| r.key == key)?;
@@ -404,6 +409,7 @@ impl Card {
         log.totals.add_totals(&cost.totals);
         log.busy += cost.latency.time;
         if log.timeline.is_recording() || !log.recordings.is_empty() {
+            // Only where somebody records: counting takes the lock of the memory.
             let allocated = self.0.memory.stats().allocated;
             let draw = |timeline: &mut Timeline, stamp| {
                 timeline.record_counter("device memory", span.start, allocated);
@@ -447,6 +453,7 @@ impl Card {
         let args = args.map(|(name, value)| (name.to_owned(), value)).collect();
         push(TimelineTrack::Stream(stream.number()), cost.latency.time, args);
         if work.kind.is_transfer() {
+            // A transfer occupies no core.
             return push(TimelineTrack::Transfer, cost.latency.time, Vec::new());
         }
         for (core, cycles) in cost.latency.cores.iter().enumerate().filter(|(_, c)| c.total > 0) {
@@ -499,49 +506,49 @@ pub struct CardBuilder {
 }
 
 impl CardBuilder {
-    /// Its number; 0 unless said.
+    /// Its number; 0 by default.
     pub fn index(mut self, index: usize) -> CardBuilder {
         self.index = index;
         self
     }
 
-    /// Its figures; the preset `card` unless said.
+    /// Its figures; the preset `card` by default.
     pub fn hardware(mut self, hardware: Hardware) -> CardBuilder {
         self.hardware = Some(hardware);
         self
     }
 
-    /// Cores that operations are divided over; all unless said.
+    /// Cores that operations are divided over; all by default.
     pub fn core_count(mut self, cores: usize) -> CardBuilder {
         self.cores = Some(cores);
         self
     }
 
-    /// How 16-bit floats are stored; as on the card unless said.
+    /// How 16-bit floats are stored; as on the card by default.
     pub fn float_mode(mut self, mode: FloatMode) -> CardBuilder {
         self.mode = mode;
         self
     }
 
-    /// Which operations it runs itself; every one unless said.
+    /// Which operations it runs itself; all by default.
     pub fn profile(mut self, profile: CoverageProfile) -> CardBuilder {
         self.profile = profile;
         self
     }
 
-    /// Which dtypes are stored as they are by default; as the profile says ([`KeptDtypes::under_profile`]) without it.
+    /// Which dtypes are stored with all their bits by default; as the profile says ([`KeptDtypes::under_profile`]) without it.
     pub fn keep_dtypes(mut self, keep: KeptDtypes) -> CardBuilder {
         self.keep = Some(keep);
         self
     }
 
-    /// Host threads that simulate it; as many as the machine has cores unless said.
+    /// Host threads that simulate it; as many as the machine has cores by default.
     pub fn host_threads(mut self, threads: usize) -> CardBuilder {
         self.threads = Some(threads.max(1));
         self
     }
 
-    /// Keeps a timeline of at most this many events; none unless said.
+    /// Keeps a timeline of at most this many events; none by default.
     pub fn trace_events(mut self, events: usize) -> CardBuilder {
         self.trace = events;
         self

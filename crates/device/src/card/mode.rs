@@ -12,7 +12,7 @@ pub enum FloatMode {
     /// DLFloat16, as on the card: a wider range and one bit of fraction less than float16.
     #[default]
     Dl16,
-    /// The bits of the host unchanged, to tell rounding of the format from mistakes.
+    /// The bits of the host unchanged, to distinguish the rounding of the format from mistakes.
     Ieee,
 }
 

@@ -16,9 +16,8 @@
 //! PyTorch's does. The scores of a block of rows are all that is held at once: no tensor of all scores.
 //!
 //! # Layout
-//! Q, V and the result lie along their last dimension. K does too, or lies along the keys, as the
-//! transpose of a matrix does that lies along its columns; the first is turned tile by tile in the
-//! scratchpad.
+//! Q, V and the result are stickified along their last dimension. K is too, and is then transposed tile by tile
+//! in the scratchpad; or it is stickified along the keys, as the transpose of a matrix is.
 
 mod account;
 mod task;
@@ -53,6 +52,8 @@ impl OpKernel for AttentionOp {
         let wants = inputs.iter().enumerate().map(|(i, t)| {
             let last = t.size().len().saturating_sub(1);
             match i {
+                // K is read along its depth or along the keys, so that a K that was transposed before needs no
+                // copy.
                 1 if t.stick_form().is_ok_and(|s| s.stick == Some(last - 1)) => LayoutNeed::AsIs,
                 3 if t.numel() == 1 => LayoutNeed::AsIs,
                 3 if t.size().last() == Some(&1) => LayoutNeed::Sparse,
@@ -81,6 +82,7 @@ impl OpKernel for AttentionOp {
             truth: false,
             float16: false,
         };
+        // Only the order of strides matters to the layout that is made from this form, so that they are numbered.
         order.iter().rev().enumerate().for_each(|(place, d)| form.stride[*d] = place + 1);
         Ok(KernelLayouts {
             inputs: wants.collect(),
@@ -128,6 +130,8 @@ impl OpKernel for AttentionOp {
         let sizes = |t: &StickForm| -> Vec<i64> {
             t.size.iter().map(|n| i64::try_from(*n).unwrap_or(i64::MAX)).collect()
         };
+        // Grouped heads become a dimension of their own, along which K and V do not move: then they are read as if
+        // they were expanded, and nothing is copied.
         let group = self.head_group(&sizes(&inputs[0]), &sizes(&inputs[1]));
         let group = group.map_err(|r| refuse_operand(NAME, Some(1), r))?;
         let group = usize::try_from(group).unwrap_or(1);
@@ -166,7 +170,11 @@ impl OpKernel for AttentionOp {
             (None, &out, lies(&out, column)),
         ] {
             if t.numel() > 0 && !fits {
-                return Err(refuse_operand(NAME, i, "it does not lie along its last dimension"));
+                return Err(refuse_operand(
+                    NAME,
+                    i,
+                    "it is not stickified along its last dimension",
+                ));
             }
         }
         #[allow(clippy::cast_precision_loss, reason = "extents of a head are small")]
@@ -217,9 +225,10 @@ impl OpKernel for AttentionOp {
             isa: Isa::process_isa(),
             scale: f32::from_f64(scale),
             causal: self.causal,
+            // A bool mask says which keys stay; a mask of numbers is added, even if its numbers are 0 and 1.
             keep: mask.as_ref().is_some_and(|t| t.truth),
             mask: mask.as_ref().map(|t| ExtraOperand {
-                // A mask tells infinities: a row that has nothing else has no key.
+                // A mask needs its infinities: a row of nothing else has no key.
                 load: ElementLoader::with_infinities(t.format),
                 start: t.offset,
                 batch: MatrixLines::from_dims(t, &batch),
@@ -272,6 +281,8 @@ impl HeadGroups {
             let apart = || {
                 let heads = (t.size[l] * self.group) as u64;
                 let each = heads / split.max(1);
+                // Where groups are cut unevenly, cores with the same keys do not repeat at a fixed distance. They
+                // are charged as if they did not share, which is never too little.
                 let even = heads.is_multiple_of(split) && each > 0;
                 let group = self.group as u64;
                 if even && group.is_multiple_of(each) { group / each } else { 1 }

@@ -70,6 +70,8 @@ impl OpKernel for CastOp {
         fn copy<T: KernelNumber>(x: &[&[T]], out: &mut [T]) {
             out.copy_from_slice(x[0]);
         }
+        // Four kinds of numbers in between, each of which holds every value of the source: a cast must round once
+        // only.
         Ok(if from.format.is_float() && to.format.is_float() {
             let finish: Option<fn(&mut [f32])> =
                 (to.truth && !from.truth).then_some(|x| map_in_place(x, |v| f32::from(v != 0.0)));
@@ -88,6 +90,7 @@ impl OpKernel for CastOp {
             // From int64 to the format in one rounding.
             let finish: Option<fn(&mut [i64])> = to.truth.then_some(normalize_truths);
             Box::new(PointwiseTask::<i64>::new(Arc::new(copy), finish, &formats, to.format, walks))
+        // Between integers nothing is rounded, so that 64 bits are used only where a tensor has them.
         } else if from.format == Format::I64 || to.format == Format::I64 {
             let finish: Option<fn(&mut [i64])> = byte.then_some(keep_lowest_byte);
             Box::new(PointwiseTask::<i64>::new(Arc::new(copy), finish, &formats, to.format, walks))
@@ -102,7 +105,7 @@ fn map_in_place<T: Copy>(x: &mut [T], f: impl Fn(T) -> T) {
     x.iter_mut().for_each(|x| *x = f(*x));
 }
 
-/// The format of a dtype; float32 and int64 are wide where asked.
+/// The format of a dtype; float32 and int64 keep all their bits with `wide`.
 pub(crate) fn format_for_dtype(
     operands: &[TensorLayout],
     dtype: Dtype,

@@ -1,4 +1,4 @@
-//! Tensors side by side, and tensors written into others.
+//! Concatenation, and tensors written into a slice of another one.
 
 use super::moves::{ElementMove, MoveKernel, TensorPiece, slice_piece};
 use crate::error::Result;
@@ -17,6 +17,7 @@ impl MoveKernel for ConcatOp {
                 slice_piece(output, at, begin, from.size()[at])?
             };
             begin += if self.new { 1 } else { from.size()[at] };
+            // An empty tensor has no elements, and a view of none is not planned.
             if from.numel() > 0 {
                 moves.push(ElementMove::Copy { from: from.clone(), to });
             }
@@ -29,6 +30,7 @@ impl MoveKernel for SliceScatterOp {
     fn list_moves(&self, inputs: &[TensorPiece], output: &TensorPiece) -> Result<Vec<ElementMove>> {
         let to = output.view_piece(|v| v.slice_dim(self.dim, self.start, self.end, self.step))?;
         let mut moves = Vec::new();
+        // Where the result takes the place of the target, the rest of it is there already.
         if !self.over {
             moves.push(ElementMove::Copy { from: inputs[0].clone(), to: output.clone() });
         }

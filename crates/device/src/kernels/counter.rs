@@ -13,6 +13,7 @@ use zellige_op::PerDimension;
 pub(crate) fn linear_counter(out: &StickForm, weight: &[usize]) -> StickForm {
     let mut stride: PerDimension<usize> = weight.into();
     if let Some(s) = out.stick {
+        // Strides of a stick dimension lead from stick to stick; within one the lanes advance on their own.
         stride[s] *= out.eps;
     }
     StickForm { stride, offset: 0, format: Format::F32, truth: false, ..out.clone() }

@@ -11,13 +11,14 @@ pub(crate) fn drop_unit_stick(t: &StickForm) -> StickForm {
         && t.size[s] == 1
     {
         t.stick = None;
+        // No step leads anywhere along one element; a zero makes forms that differ in this alone equal.
         t.stride[s] = 0;
     }
     t
 }
 
-/// What is left of a form without some dimensions: one element stays of each with `keepdim`, else
-/// the dimension goes.
+/// A form without some dimensions: one element stays of each with `keepdim`, otherwise
+/// the dimension is removed.
 pub(crate) fn remove_dims(t: &StickForm, gone: &[usize], keepdim: bool) -> StickForm {
     let mut left =
         StickForm { size: SmallVec::new(), stride: SmallVec::new(), stick: None, ..t.clone() };
@@ -35,7 +36,7 @@ pub(crate) fn remove_dims(t: &StickForm, gone: &[usize], keepdim: bool) -> Stick
     left
 }
 
-/// The inverse on a result: dimensions that went come back with one element.
+/// The inverse on a result: removed dimensions are restored with one element.
 pub(crate) fn restore_dims(t: &StickForm, gone: &[usize], rank: usize) -> StickForm {
     if t.rank() == rank {
         return t.clone();
@@ -46,6 +47,7 @@ pub(crate) fn restore_dims(t: &StickForm, gone: &[usize], rank: usize) -> StickF
         stick: None,
         ..t.clone()
     };
+    // The dimensions that remain keep their order, which is the only thing that says which is which.
     for (own, d) in (0..rank).filter(|d| !gone.contains(d)).enumerate() {
         full.size[d] = t.size[own];
         full.stride[d] = t.stride[own];
@@ -68,6 +70,7 @@ pub(crate) fn lanes_per_unit<'a>(
 /// The loops of a tensor that broadcasts to loops of these extents, the last dimensions together.
 pub(crate) fn follow_loops(t: &StickForm, loops: &[usize]) -> FollowedLoops {
     let lead = loops.len().saturating_sub(t.rank());
+    // A dimension of another extent is one that broadcasts: every core reads it whole.
     let meets = |d: usize| loops.get(lead + d) == Some(&t.size[d]);
     (0..t.rank()).map(|d| meets(d).then_some(lead + d)).collect()
 }

@@ -1,4 +1,4 @@
-//! Tensors out of nothing: constants, sequences, random numbers.
+//! Tensors without operands: constants, sequences, random numbers.
 //!
 //! A value is a function of the row-major index, computed in float64 (random ones in float32, whole ones
 //! in int64) and rounded once to the stored format; integers lose their fraction, uint8 keeps the lowest
@@ -23,17 +23,17 @@ use zellige_op::is_float;
 use zellige_op::{FactoryOp, FactoryValue, HostScalar, TensorType};
 use zellige_stick::StickLayout;
 
-/// The numbers of a tensor that is made of nothing.
+/// The numbers of a tensor without operands.
 trait FactoryNumbers: Copy {
     fn number_at(self, i: u64) -> f64;
 
     /// The function of the index where all values are whole numbers, which wrap at 64 bits.
     fn whole_numbers(self) -> Option<impl Fn(u64) -> i64 + Copy + Send + Sync + 'static>;
 
-    /// A row of float32: random numbers as they come.
+    /// A row of float32: random numbers as they are drawn.
     fn fill_floats(self, first: u64, step: u64, out: &mut [f32]);
 
-    /// Whether [`Value::fill_floats`] gives what [`Value::number_at`] gives in a tensor of the dtype.
+    /// Whether [`FactoryNumbers::fill_floats`] gives what [`FactoryNumbers::number_at`] gives in a tensor of the dtype.
     fn is_float(self, dtype: Dtype) -> bool;
 
     fn is_transcendental(self) -> bool;
@@ -48,6 +48,8 @@ impl FactoryNumbers for FactoryValue {
             FactoryValue::Normal { mean, std, seed } => {
                 f64::from(mean + random_normal(i, seed) * std)
             }
+            // Drawn as integers and then rounded: a draw in float64 would not reach every number of a range past
+            // 2^53.
             FactoryValue::Integer { .. } => self.whole_numbers().map_or(0.0, |f| f(i) as f64),
             FactoryValue::Kept { p, seed } => f64::from(random_uniform(i, seed) >= p),
             _ => self.scalar_at(i).to_f64(),
@@ -137,6 +139,8 @@ impl OpKernel for FactoryOp {
         let walks =
             cut_walks(self.name, &[], &counters, out, division, self.value.is_transcendental())?;
         let (value, dtype, lane) = (self.value, self.dtype, lane_step(out, &weight) as u64);
+        // Random numbers are drawn in float32; whole numbers in 64 bits, because float64 does not hold every int64;
+        // everything else in float64.
         Ok(if value.is_float(dtype) {
             let row = move |first: u64, row: &mut [f32]| value.fill_floats(first, lane, row);
             Box::new(FactoryTask {
@@ -152,6 +156,7 @@ impl OpKernel for FactoryOp {
                 for (l, number) in row.iter_mut().enumerate() {
                     let n = whole(first + l as u64 * lane);
                     *number = if truth { i64::from(n != 0) } else { n };
+                    // A uint8 is stored in 32 bits here, so that storing it would not wrap it.
                     *number &= if byte { 0xff } else { -1 };
                 }
             };
@@ -173,7 +178,7 @@ impl OpKernel for FactoryOp {
 /// Rows of numbers by the index of their first one.
 struct FactoryTask<T, F> {
     row: F,
-    /// Whether all rows are alike.
+    /// Whether all rows hold the same numbers.
     constant: bool,
     store: ElementStorer<T>,
     walks: CoreWalks,
@@ -187,6 +192,7 @@ impl<T: KernelNumber, F: Fn(u64, &mut [T]) + Send + Sync> WalkTask for FactoryTa
     unsafe fn run_walk(&self, walk: &StickWalk, memory: &TensorPointers) {
         let most = walk.rows_for_numbers(1024);
         let mut numbers = vec![T::default(); most * walk.lanes];
+        // Rows of a constant are computed once and stored many times.
         if self.constant {
             (self.row)(0, &mut numbers);
         }
@@ -197,7 +203,7 @@ impl<T: KernelNumber, F: Fn(u64, &mut [T]) + Send + Sync> WalkTask for FactoryTa
                     (self.row)((rows.start[1] + row * rows.step[1]) as u64, numbers);
                 }
             }
-            // SAFETY: by the contract of `KernelTask::run`; the walk was made for this tensor.
+            // SAFETY: by the contract of `KernelTask::run_slice`; the walk was made for this tensor.
             unsafe { rows.store_rows(&self.store, memory.outputs[0], walk.row_lanes(0), numbers) };
         });
     }

@@ -1,8 +1,8 @@
-//! Elements in and out of registers: formats become the numbers that kernels compute with.
+//! Loading and storing elements: formats become the numbers that kernels compute with, and back.
 
 use zellige_float::{Converter, Format};
 
-/// How the lanes of a row lie.
+/// Where the lanes of a row are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowLanes {
     /// Side by side in sticks of `eps`, which are `stride` elements apart.
@@ -56,10 +56,12 @@ pub(crate) struct ElementStorer<T> {
 }
 
 impl<T: KernelNumber> ElementLoader<T> {
-    /// Elements as the card computes with them for a result in `to`: DLFloat16 has no infinity there, and
-    /// what stands for one is a number as any other. A result in float32 has infinities of its own, and
-    /// gets those of its operands: there the number would come back as one.
+    /// Elements as the card computes with them for a result in `to`: in its arithmetic DLFloat16 has no infinity, and
+    /// the encoding of infinity is the largest number. A result in float32 has infinities of its own and gets those of
+    /// its operands, because that number would be read as a finite one there.
     pub(crate) fn new(format: Format, to: Format) -> ElementLoader<T> {
+        // The host's float32 has infinities. If the number that encodes one were added up there, the result would
+        // be finite and far too large without anybody noticing.
         let own = matches!(to, Format::F32 | Format::F64);
         ElementLoader::with_infinities(if own { format } else { format.arithmetic_format() })
     }
@@ -84,6 +86,8 @@ impl<T: KernelNumber> ElementLoader<T> {
         // SAFETY: by the contract of this function, and `into` is as long.
         unsafe {
             let from = base.add(at * self.size);
+            // The converter chose its kernel when it was made, so that a row costs one indirect call whatever its
+            // format is.
             self.convert.convert_raw(from, into.as_mut_ptr().cast(), into.len());
         }
     }
@@ -115,6 +119,7 @@ impl<T: KernelNumber> ElementLoader<T> {
         // SAFETY: by the contract of this function.
         unsafe {
             match kind {
+                // A broadcast operand is converted once and not once per lane.
                 RowLanes::One => into.fill(self.load_element(base, at)),
                 RowLanes::Along { eps, stride } => {
                     for (q, piece) in into.chunks_mut(eps).enumerate() {

@@ -1,4 +1,4 @@
-//! An operand kept or changed by the place of each element: triangles, dropout, Bernoulli numbers.
+//! Operands of which elements are kept or changed by their coordinates: triangles, dropout, Bernoulli numbers.
 
 use super::counter::{lane_step, linear_counter, row_major_weights};
 use super::io::{ElementLoader, ElementStorer, KernelNumber};
@@ -18,7 +18,7 @@ use zellige_machine::OperationCharges;
 use zellige_math::random::fill_uniform;
 use zellige_op::{MaskRule, MaskedOp, PerDimension, TensorType};
 
-/// The counters that the rule asks: the row-major index, or row and column.
+/// The counters that the rule needs: the row-major index, or row and column.
 fn counter_weights(op: &MaskedOp, size: &[usize]) -> Vec<PerDimension<usize>> {
     if op.rule.is_random() {
         return vec![row_major_weights(size)];
@@ -68,6 +68,8 @@ impl OpKernel for MaskedOp {
     ) -> Result<Box<dyn KernelTask>> {
         let out = &outputs[0];
         let weights = counter_weights(self, &out.size);
+        // Counters are operands of the walk: an element then has the same random number in every layout and on
+        // every core.
         let counters: Vec<StickForm> = weights.iter().map(|w| linear_counter(out, w)).collect();
         let walks = cut_walks(self.name, inputs, &counters, out, division, false)?;
         let lanes: Vec<usize> = weights.iter().map(|w| lane_step(out, w)).collect();
@@ -114,11 +116,13 @@ fn mask_float_row(rule: MaskRule, place: &MaskedRow<'_>, x: &mut [f32]) {
         fill_uniform(place.start[0] as u64, place.lane[0] as u64, seed, 0.0, 1.0, drawn);
     };
     // A row is a stick, which has at most as many lanes as bytes.
+    // On the stack, because this runs once per row.
     let mut drawn = [0.0; 128];
     let drawn = &mut drawn[..x.len()];
     match rule {
         MaskRule::Dropout { p, seed } => {
             draw(seed, drawn);
+            // With p of 1 nothing is kept, and the quotient would be an infinity that makes NaN of zeros.
             let scale = if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 };
             for (x, u) in x.iter_mut().zip(drawn) {
                 *x = if *u < p { 0.0 } else { *x * scale };
@@ -148,6 +152,8 @@ fn mask_triangle<T: KernelNumber>(rule: MaskRule, place: &MaskedRow<'_>, x: &mut
             _ => true,
         }
     };
+    // The lanes that are kept are one range, so that both ends tell whether all are. Most rows of a large triangle
+    // have no boundary in them.
     if x.is_empty() || (keep(0) && keep(x.len() - 1)) {
         return;
     }
@@ -177,7 +183,7 @@ impl<T: KernelNumber> WalkTask for MaskTask<T> {
         let mut numbers = vec![T::default(); most * walk.lanes];
         walk.for_each_rows(most, |rows| {
             let numbers = &mut numbers[..rows.count * rows.lanes];
-            // SAFETY: by the contract of `KernelTask::run`; the walk was made for these tensors.
+            // SAFETY: by the contract of `KernelTask::run_slice`; the walk was made for these tensors.
             unsafe { rows.load_rows(&self.load, memory.inputs[0], 0, walk.row_lanes(1), numbers) };
             for (row, x) in numbers.chunks_mut(rows.lanes).enumerate() {
                 let at = |k: usize| rows.start[k] + row * rows.step[k];

@@ -1,11 +1,11 @@
-//! Kernels: the maths of every operation on stick layouts as they lie, cut into core slices.
+//! Kernels: the arithmetic of every operation on tensors in stick layouts, cut into core slices.
 //!
 //! **Arithmetic.** Operands widen to float32, an operation computes in float32, its result rounds once
 //! to the stored format. Integers compute exactly in 32 bits and wrap. Padding is never an operand:
 //! what a kernel reads past the valid lanes of a last stick cannot reach a valid result.
 //!
 //! **Determinism.** A slice's result depends on the tensors and the division alone. Host threads take
-//! slices in any order; where slices meet (a split reduction), they meet in the order of core numbers.
+//! slices in any order; the parts of a split reduction are joined in the order of core numbers.
 //!
 //! | file | holds |
 //! |---|---|
@@ -63,18 +63,18 @@ use zellige_machine::{STREAMED_TENSOR_BYTES, SumGroup};
 use zellige_op::{OpForm, PerDimension, TensorOp, TensorType};
 use zellige_stick::StickLayout;
 
-/// How an operand has to lie for a kernel.
+/// The layout that a kernel needs of an operand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LayoutNeed {
-    /// As it is, as long as its form is regular.
+    /// The one it has, as long as its form is regular.
     AsIs,
     /// Its lanes along this dimension.
     Along(usize),
     /// One element in each stick.
     Sparse,
-    /// Exactly so.
+    /// This one.
     Layout(StickLayout),
-    /// As it is, regular or not: the operation only moves it.
+    /// The one it has, regular or not: the operation only moves it.
     Any,
 }
 
@@ -92,7 +92,7 @@ pub(crate) type FollowedLoops = PerDimension<Option<usize>>;
 
 /// One operation with its attributes.
 pub(crate) trait OpKernel: fmt::Debug + Send + Sync {
-    /// How operands must lie, and how results will, for operands that lie as given.
+    /// The layouts that operands need, and those of the results, for operands in these layouts.
     fn plan_layouts(
         &self,
         inputs: &[TensorLayout],
@@ -102,7 +102,7 @@ pub(crate) trait OpKernel: fmt::Debug + Send + Sync {
     /// The iteration space, output dimensions first.
     fn iteration_space(&self, inputs: &[StickForm], outputs: &[StickForm]) -> Vec<LoopSpan>;
 
-    /// The work on tensors that lie as [`OpKernel::plan_layouts`] asked.
+    /// The work on tensors in the layouts that [`OpKernel::plan_layouts`] gave.
     fn bind_task(
         &self,
         inputs: &[StickForm],
@@ -112,7 +112,7 @@ pub(crate) trait OpKernel: fmt::Debug + Send + Sync {
 
     /// Which loop of [`OpKernel::iteration_space`] each dimension of each tensor follows, operands first; none
     /// for a dimension that every core needs whole, and none at all where slices of the loops are no
-    /// boxes of the tensors. The law is that of [`OpLoops`](crate::Loops).
+    /// boxes of the tensors. The law is that of [`OpLoops`](crate::OpLoops).
     fn followed_loops(
         &self,
         _inputs: &[StickForm],
@@ -130,11 +130,11 @@ pub(crate) trait OpKernel: fmt::Debug + Send + Sync {
         None
     }
 
-    /// How operands must lie for results that lie as given; none where results always lie as
-    /// [`OpKernel::plan_layouts`] says.
+    /// The layouts that operands need for results in these forms; none where results always have the layouts that
+    /// [`OpKernel::plan_layouts`] gives.
     ///
-    /// Who answers computes an element of a result from the elements of the operands at the same
-    /// place alone, and reads them before it writes: a result may take the place of an operand.
+    /// An implementation promises to compute each element of a result from the elements of the operands at the same
+    /// coordinates alone, and to read them before it writes: a result may then have the memory of an operand.
     fn operand_needs(
         &self,
         _inputs: &[TensorLayout],
@@ -203,7 +203,7 @@ pub(crate) trait KernelTask: Send + Sync {
     /// What one core does.
     fn core_work(&self, core: usize) -> CoreWork;
 
-    /// Looks at the operands before anything is written: indices out of range are found here.
+    /// Checks the operands before anything is written: indices out of range are found here.
     ///
     /// # Safety
     /// The pointers are those of the tensors that the task was made for, readable.
@@ -255,6 +255,7 @@ pub(crate) fn charge_shared_streams(
         }
         work.padding_bytes += padding;
         work.lx_bytes += bursts.total_bytes();
+        // A streamed tensor needs two buffers of a scratchpad and not more, however large it is.
         work.lx_peak += bursts.total_bytes().min(STREAMED_TENSOR_BYTES);
     }
     work
@@ -298,11 +299,13 @@ pub(crate) unsafe fn execute_task(
     memory: &TensorPointers,
     threads: usize,
 ) {
+    // All slices in one call, which a task may run faster together than one by one.
     if threads <= 1 {
         // SAFETY: by the contract of this function.
         unsafe { task.run_slices(cores, memory) };
         return;
     }
+    // `share_pieces` returns when all pieces are done, which is the barrier that the next phase needs.
     for phase in 0..task.phase_count() {
         // SAFETY: by the contract of this function; every core is taken once.
         crew::share_pieces(threads, cores, &|core| unsafe { task.run_slice(phase, core, memory) });

@@ -33,7 +33,7 @@ pub enum PieceOwner {
 pub struct TensorPiece {
     /// Whose memory it is in.
     pub of: PieceOwner,
-    /// How its elements lie in it.
+    /// The layout of its elements in it.
     pub laid: TensorLayout,
 }
 
@@ -97,6 +97,7 @@ impl MoveTensors<'_> {
         let whole = match piece.of {
             PieceOwner::Input(i) => self.inputs[i].clone(),
             PieceOwner::Output(i) => self.outputs[i].clone(),
+            // Made when the first step asks for it, because most operations need no scratch memory.
             PieceOwner::Scratch(n) => match self.scratch.iter().find(|(k, _)| *k == n) {
                 Some((_, t)) => t.clone(),
                 None => {
@@ -118,6 +119,7 @@ impl MoveTensors<'_> {
             }
             ElementMove::Fill { to, value } => {
                 let written = self.resolve_piece(to)?.fill(*value)?;
+                // The move writes a number that no memory holds, so that nothing is charged for reading.
                 Ok(MoveTraffic { read: 0, read_runs: Vec::new(), ..written })
             }
         }
@@ -167,6 +169,8 @@ fn combine_move_work(name: &str, moves: &[MoveTraffic], cores: usize) -> Operati
             sum.writes.merge_traffic(&core.writes);
             sum.padding_bytes += core.padding_bytes;
             sum.lx_bytes += core.lx_bytes;
+            // Moves run one after the other, so that the scratchpad is free again before the next one: the peak is
+            // the largest, while traffic adds up.
             sum.lx_peak = sum.lx_peak.max(core.lx_peak);
         }
     }
@@ -191,7 +195,7 @@ pub(crate) trait MoveKernel: MoveRule {
 }
 
 impl<M: MoveKernel> OpKernel for MoveForm<M> {
-    /// A result lies as its first regular operand does; dimensions that this has not come first.
+    /// A result has the layout of its first regular operand; dimensions that this operand lacks come first.
     fn plan_layouts(
         &self,
         inputs: &[TensorLayout],
@@ -200,6 +204,8 @@ impl<M: MoveKernel> OpKernel for MoveForm<M> {
         let out = &outputs[0];
         let format = crate::tensor::result_layout::result_format(inputs, out.dtype)?;
         let size: Vec<usize> = out.size.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
+        // Following an operand makes most pieces copies of whole sticks. An empty operand (as of a concatenation)
+        // says nothing about the layout.
         let form = inputs.iter().find_map(|t| t.stick_form().ok().filter(|s| s.numel() > 0));
         let layout = match form {
             Some(form) => {
@@ -213,6 +219,8 @@ impl<M: MoveKernel> OpKernel for MoveForm<M> {
             }
             None => StickLayout::default_in_format(&out.size, None, format)?,
         };
+        // Any layout will do, because the planner of moves reads every one: asking for another would copy the
+        // operand twice.
         Ok(KernelLayouts { inputs: vec![LayoutNeed::Any; inputs.len()], outputs: vec![layout] })
     }
 
@@ -228,6 +236,7 @@ impl<M: MoveKernel> OpKernel for MoveForm<M> {
         if outputs[0].numel() == 0 {
             return Ok(Some(Vec::new()));
         }
+        // Views share the memory of their tensor, so that a step never copies more than it moves.
         let piece = |of: PieceOwner, laid: &TensorLayout| TensorPiece { of, laid: laid.clone() };
         let list = inputs.iter().enumerate();
         let inputs: Vec<TensorPiece> = list.map(|(i, t)| piece(PieceOwner::Input(i), t)).collect();

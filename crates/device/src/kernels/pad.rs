@@ -14,6 +14,7 @@ impl MoveKernel for PadOp {
         for d in 0..rank {
             let (before, after) = self.border_widths(d, rank);
             let (n, crop) = (x.size()[d], before.saturating_neg().max(0));
+            // Widths come from the caller and may be any int64, also negative ones, which crop.
             let len = n.saturating_add(before.min(0)).saturating_add(after.min(0)).max(0);
             inside.push((before.max(0), len));
             from = slice_piece(&from, d, crop.min(n), len)?;
@@ -28,6 +29,9 @@ impl MoveKernel for PadOp {
             let (begin, len) = inside[d];
             let mut region = output.clone();
             let constant = matches!(self.border, BorderFill::Constant(_));
+            // Every corner is written once. A constant needs no source, so that its borders are cut to the inside
+            // of earlier dimensions; mirrored borders are read from the result, and so have to be made from inside
+            // to outside.
             let others = if constant { 0..d } else { d + 1..rank };
             for k in others {
                 region = slice_piece(&region, k, inside[k].0, inside[k].1)?;
@@ -63,6 +67,7 @@ fn plan_border(
             return Ok(ElementMove::Fill { to: to.clone(), value });
         }
         BorderFill::Reflect => {
+            // The element at the edge is not repeated, as in PyTorch's `reflect`.
             let at = if before { begin + 1 } else { end - 1 - width };
             slice_piece(region, d, at, width)?.view_piece(|v| v.flip(&[dim]))?
         }

@@ -1,6 +1,6 @@
 //! Element by element: one function of the operands at every place.
 //!
-//! Operands broadcast as in PyTorch and meet in one dtype. Floats widen to float32, integers and truth
+//! Operands broadcast as in PyTorch and are promoted to one dtype. Floats widen to float32, integers and truth
 //! values compute in 32 bits, or in 64 where one of the tensors has them. A bool result holds 0 or 1 (so that bool addition is `or` and
 //! multiplication `and`), a uint8 result its lowest 8 bits.
 
@@ -84,9 +84,13 @@ impl OpKernel for PointwiseOp {
         let float = |(i, t): (usize, &StickForm)| {
             self.counts_for_dtype(i) && !t.truth && t.format.is_float()
         };
+        // One float operand makes the arithmetic float, as promotion did with the dtype of the result. A truth
+        // value holds 0 or 1 in any format, so that it does not count.
         let ints = !inputs.iter().enumerate().any(float);
         let long = out.format == Format::I64 || formats.contains(&Format::I64);
         match (self.int, self.float) {
+            // Integers are computed with 64 bits only where a tensor has them: 32 bits are what the card has, and
+            // give twice the numbers per register.
             (Some(f), _) if ints && long => {
                 let run = Arc::new(move |x: &[&[i64]], out: &mut [i64]| f.apply_i64(x, out));
                 Ok(Box::new(PointwiseTask::new(
@@ -108,6 +112,8 @@ impl OpKernel for PointwiseOp {
                 )))
             }
             (_, Some(f)) => {
+                // DLFloat16 has exponents past those of float16, so only a tensor that the host sees as float16 can
+                // hold finite numbers that the host would read as infinities.
                 let run: SliceFunction<f32> = if self.infinities && inputs.iter().any(|t| t.float16)
                 {
                     let halves: Vec<bool> = inputs.iter().map(|t| t.float16).collect();
@@ -117,6 +123,8 @@ impl OpKernel for PointwiseOp {
                 };
                 let work = PointwiseTask::new(run, None, &formats, out.format, cut);
                 let work = if self.infinities { work.with_infinities(&formats) } else { work };
+                // A table is for one operand, because two of 16 bits would need 2^32 entries; and a cheap function
+                // does not earn the time that making the table takes.
                 let costly = self.transcendental && formats.len() == 1;
                 Ok(Box::new(if costly {
                     work.with_table(f, out.numel())
@@ -172,7 +180,7 @@ pub(crate) fn keep_lowest_byte<T: WrappingInteger>(x: &mut [T]) {
     x.iter_mut().for_each(|x| *x = *x & <T as From<u8>>::from(0xff));
 }
 
-/// A result in this layout, and operands that lie with it.
+/// A result in this layout, and the layouts that operands need for it.
 pub(crate) fn layouts_for_result(
     inputs: &[TensorLayout],
     layout: StickLayout,
@@ -197,6 +205,8 @@ pub(crate) fn broadcast_needs(inputs: &[TensorLayout], out: &StickForm) -> Vec<L
 
 /// The dimensions of the output; its sticks stay whole in every operand.
 pub(crate) fn result_spans(inputs: &[StickForm], out: &StickForm) -> Vec<LoopSpan> {
+    // A core gets whole sticks of the operand with the longest ones, because a slice cannot begin inside of a
+    // stick. Lengths of sticks divide each other, so that those of the others are whole too.
     let widest = inputs.iter().chain([out]).map(|t| t.eps).max().unwrap_or(1);
     let unit = |d: usize| if out.stick == Some(d) { widest } else { 1 };
     (0..out.rank()).map(|d| LoopSpan::for_output(out.size[d], unit(d))).collect()
@@ -234,7 +244,7 @@ pub(crate) trait WalkTask: Send + Sync {
     /// Computes the part of the result that a walk covers.
     ///
     /// # Safety
-    /// As [`KernelTask::run`]; the walk is one of [`WalkTask::core_walks`].
+    /// As [`KernelTask::run_slice`]; the walk is one of [`WalkTask::core_walks`].
     unsafe fn run_walk(&self, walk: &StickWalk, memory: &TensorPointers);
 }
 
@@ -286,6 +296,8 @@ pub(crate) fn cut_walks(
             refuse(m.operand, "its lanes run along another dimension than the result's".into())
         })
     };
+    // Also made where the cores run on their own, so that an operand that does not fit is refused before anything
+    // is written.
     let whole = walk(out, &wide)?;
     let mut cores = Vec::with_capacity(division.core_count());
     for core in 0..division.core_count() {
@@ -379,10 +391,10 @@ impl PointwiseTask<f32> {
 }
 
 impl<T: KernelNumber> PointwiseTask<T> {
-    /// Looks up the elements of a slice, if its lanes lie alike on both sides.
+    /// Looks up the elements of a slice, if lanes are adjacent in operand and result.
     ///
     /// # Safety
-    /// That of [`KernelTask::run`].
+    /// That of [`KernelTask::run_slice`].
     unsafe fn run_by_table(
         &self,
         table: &CodeTable,
@@ -397,10 +409,10 @@ impl<T: KernelNumber> PointwiseTask<T> {
         })
     }
 
-    /// Takes pairs of elements of a slice, if its lanes lie alike everywhere.
+    /// Takes pairs of elements of a slice, if lanes are adjacent in every tensor.
     ///
     /// # Safety
-    /// That of [`KernelTask::run`].
+    /// That of [`KernelTask::run_slice`].
     unsafe fn run_in_pairs(
         &self,
         run: PairKernel,
@@ -411,27 +423,29 @@ impl<T: KernelNumber> PointwiseTask<T> {
         let (a, b, to) = (memory.inputs[0], memory.inputs[1], memory.outputs[0]);
         walk.lanes.is_multiple_of(PAIR_STEP)
             && walk.for_whole_lanes(AT_ONCE, |at, count| {
-                // SAFETY: as in `look_up`; a result in the block of an operand is in its very place.
+                // SAFETY: as in `run_by_table`; a result in the block of an operand is in its very place.
                 unsafe {
                     run(a.add(at[1] * size), b.add(at[2] * size), to.add(at[0] * size), count);
                 }
             })
     }
 
-    /// Computes in the memory of the tensors, if they hold the numbers themselves and their lanes lie alike.
+    /// Computes in the memory of the tensors, if they hold the numbers themselves and lanes are adjacent in all of them.
     ///
     /// # Safety
-    /// That of [`KernelTask::run`].
+    /// That of [`KernelTask::run_slice`].
     unsafe fn run_in_memory(&self, walk: &StickWalk, memory: &TensorPointers) -> bool {
         let to = memory.outputs[0].cast::<T>();
         let aligned = |at: *const u8| at.cast::<T>().is_aligned();
+        // Rust's slices have to be aligned, and a mutable one may not overlap the others, which a result in the
+        // block of an operand would.
         let numbers = self.store.format() == T::FORMAT
             && self.loads.iter().all(|load| load.format() == T::FORMAT)
             && memory.inputs.iter().all(|from| aligned(*from) && *from != to.cast_const().cast())
             && aligned(to.cast());
         numbers
             && walk.for_whole_lanes(IN_MEMORY, |at, count| {
-                // SAFETY: as in `look_up`; elements are numbers of this type, and the result has a block of its own.
+                // SAFETY: as in `run_by_table`; elements are numbers of this type, and the result has a block of its own.
                 let views: SmallVec<[&[T]; 4]> = (memory.inputs.iter().zip(&at[1..]))
                     .map(|(from, at)| unsafe {
                         std::slice::from_raw_parts(from.cast::<T>().add(*at), count)
@@ -454,22 +468,24 @@ impl<T: KernelNumber> WalkTask for PointwiseTask<T> {
 
     unsafe fn run_walk(&self, walk: &StickWalk, memory: &TensorPointers) {
         if let Some(table) = &self.table
-            // SAFETY: by the contract of `KernelTask::run`.
+            // SAFETY: by the contract of `KernelTask::run_slice`.
             && unsafe { self.run_by_table(table, walk, memory) }
         {
             return;
         }
         if let Some(run) = self.pair
-            // SAFETY: by the contract of `KernelTask::run`.
+            // SAFETY: by the contract of `KernelTask::run_slice`.
             && unsafe { self.run_in_pairs(run, walk, memory) }
         {
             return;
         }
-        // SAFETY: by the contract of `KernelTask::run`.
+        // SAFETY: by the contract of `KernelTask::run_slice`.
         if unsafe { self.run_in_memory(walk, memory) } {
             return;
         }
         let rows = walk.rows_for_numbers(CHUNK_NUMBERS);
+        // A few rows at a time, so that the unpacked numbers stay in the first-level cache from the load to the
+        // store.
         let wide = rows * walk.lanes;
         let mut scratch: SmallVec<[T; ON_STACK]> =
             SmallVec::from_elem(T::default(), wide * (self.loads.len() + 1));
@@ -477,7 +493,7 @@ impl<T: KernelNumber> WalkTask for PointwiseTask<T> {
         walk.for_each_rows(rows, |rows| {
             let n = rows.count * rows.lanes;
             for (i, into) in operands.chunks_mut(wide).enumerate() {
-                // SAFETY: by the contract of `KernelTask::run`; the walk was made for these tensors.
+                // SAFETY: by the contract of `KernelTask::run_slice`; the walk was made for these tensors.
                 unsafe {
                     rows.load_rows(
                         &self.loads[i],

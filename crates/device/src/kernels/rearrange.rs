@@ -17,11 +17,12 @@ impl MoveKernel for RollOp {
         let x = &inputs[0];
         let mut moves = Vec::new();
         let Some(dims) = &self.dims else {
+            // Without dimensions PyTorch rolls the flattened tensor.
             let line = [x.numel()];
             let flat = match x.view_piece(|v| v.view(&line)) {
                 Ok(flat) => flat,
                 Err(_) => {
-                    // A view whose elements do not follow each other: lay them out first.
+                    // A view whose elements do not follow each other cannot be flattened: they are copied first.
                     let plain = TensorPiece::scratch_like(0, x)?;
                     moves.push(ElementMove::Copy { from: x.clone(), to: plain.clone() });
                     plain.view_piece(|v| v.view(&line))?
@@ -44,7 +45,7 @@ impl MoveKernel for RollOp {
     }
 }
 
-/// Two pieces of every dimension: what is pushed on, and what comes in.
+/// Adds the copies of a rotation: two pieces per dimension, one that moves up and one that moves to the front.
 fn push_roll_moves(
     from: &TensorPiece,
     to: &TensorPiece,
@@ -57,6 +58,7 @@ fn push_roll_moves(
     };
     let n = from.size()[*d];
     let shift = shift.rem_euclid(n);
+    // A rotation is two pieces, each of which is a plain copy; k dimensions give at most 2^k of them.
     for (at, into, len) in [(0, shift, n - shift), (n - shift, 0, shift)] {
         if len > 0 {
             push_roll_moves(
@@ -79,6 +81,8 @@ impl MoveKernel for RepeatOp {
             let (n, s) =
                 d.checked_sub(lead).map_or((1, 0), |k| (x.size()[k], x.view().stride()[k]));
             split.extend([*r, n]);
+            // A stride of zero reads the same element for every repetition, so that no repeated copy is ever
+            // stored.
             stride.extend([0, s]);
         }
         let from = x.view_piece(|v| StridedLayout::new(&split, &stride, v.offset()))?;
@@ -96,6 +100,7 @@ impl MoveKernel for InterleaveOp {
         let at = d.unwrap_or(0);
         let (mut split, mut stride) = (x.size().to_vec(), x.view().stride().to_vec());
         split.insert(at, self.times);
+        // As above, right after the dimension whose elements are repeated.
         stride.insert(at, 0);
         let from = x.view_piece(|v| StridedLayout::new(&split, &stride, v.offset()))?;
         let to = output.view_piece(|v| v.view(&split))?;
@@ -112,6 +117,7 @@ impl MoveKernel for DiagOp {
                 to: output.clone(),
             }]);
         }
+        // Zeros first, then the diagonal: the other order would overwrite it.
         let mut moves = vec![ElementMove::Fill { to: output.clone(), value: 0.0.into() }];
         if x.numel() > 0 {
             moves.push(ElementMove::Copy { from: x.clone(), to: view_diagonal(self, output)? });
@@ -123,6 +129,8 @@ impl MoveKernel for DiagOp {
 /// The diagonal of a matrix.
 fn view_diagonal(op: &DiagOp, matrix: &TensorPiece) -> Result<TensorPiece> {
     let (size, v) = (matrix.size(), matrix.view());
+    // The negation saturates because the smallest int64 has no positive counterpart, and the extent is 0 either
+    // way.
     let (right, down) = (op.diagonal.max(0), op.diagonal.saturating_neg().max(0));
     let n = (size[0] - down).min(size[1] - right).max(0);
     let offset = v.offset() + down * v.stride()[0] + right * v.stride()[1];

@@ -66,6 +66,7 @@ macro_rules! scans {
 
 scans! { i32 i64 }
 
+// One after the other and not by halves, as the order of sums is part of the result.
 fn scan_line<T: Copy>(x: &mut [T], start: T, take: impl Fn(T, T) -> T) {
     let mut held = start;
     for x in x {

@@ -12,7 +12,7 @@ pub(crate) struct CoreShare {
 }
 
 impl CoreShare {
-    /// One core that nobody shares with.
+    /// One core that shares with no other.
     pub(crate) const ALONE: CoreShare = CoreShare { cores: 1, place: 0 };
 
     /// Those of a division, for a tensor that follows some of the loops: cores that differ in other
@@ -35,6 +35,7 @@ impl CoreShare {
     /// The same with only `cores` of this loop's slices together, the first ones first.
     pub(crate) fn with_loop(self, cores: u64, digit: u64) -> CoreShare {
         let cores = cores.max(1);
+        // Numbers stay distinct within a share, because the digit of the loop that was added is the fastest one.
         CoreShare { cores: self.cores * cores, place: self.place * cores + digit % cores }
     }
 

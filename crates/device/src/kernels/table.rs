@@ -13,7 +13,7 @@ use zellige_math::FloatFunction;
 
 /// Codes of 16 bits.
 const CODE_COUNT: usize = 1 << 16;
-/// Elements from which a table pays, although it has to be made.
+/// Elements from which a table saves more time than it takes to make.
 pub(crate) const MIN_TABLE_ELEMENTS: usize = 1 << 20;
 /// Tables that are kept: 4 MiB.
 const MAX_KEPT_TABLES: usize = 32;
@@ -46,9 +46,13 @@ impl CodeTable {
         if let Some((_, table)) = lock().iter().find(|(k, _)| *k == key) {
             return Some(table.clone());
         }
+        // Made without the lock: two threads may make the same table, which costs time, while a lock would stop
+        // every other operation meanwhile.
         let table = CodeTable::new(f, load, store);
         let mut kept = lock();
         if kept.len() >= MAX_KEPT_TABLES {
+            // The oldest goes: a program that alternates between more functions than this pays for each anew, but
+            // memory stays bounded.
             kept.remove(0);
         }
         kept.push((key, table.clone()));
@@ -72,6 +76,7 @@ impl CodeTable {
     /// # Safety
     /// `count` elements are readable from `src` on and writable from `dst` on.
     pub(crate) unsafe fn look_up_codes(&self, src: *const u16, dst: *mut u16, count: usize) {
+        // A slice of known length, so that a 16-bit index needs no check of bounds.
         let table = &self.0[..CODE_COUNT];
         for i in 0..count {
             // SAFETY: by the contract of this function.

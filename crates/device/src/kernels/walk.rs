@@ -1,4 +1,4 @@
-//! How a kernel walks an output and its operands together: rows of whole sticks.
+//! How a kernel iterates over an output and its operands together: rows of whole sticks.
 //!
 //! A walk is a nest of loops whose innermost two levels are a run of *rows*, each of which is the
 //! lanes of one stick of the output (one element, where the output is sparse). An operand gives the
@@ -8,7 +8,7 @@ use super::io::{ElementLoader, ElementStorer, KernelNumber, RowLanes};
 use crate::tensor::sticks::StickForm;
 use smallvec::SmallVec;
 
-/// Which operand does not lie as the output does.
+/// The operand whose lanes run along another dimension than those of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LaneMismatch {
     /// Its number.
@@ -57,9 +57,13 @@ impl StickWalk {
     pub(crate) fn new(out: &StickForm, operands: &[StickForm]) -> Result<StickWalk, LaneMismatch> {
         let stick = out.stick;
         let along = |o: &StickForm| o.stick.is_some() && o.stick == stick;
+        // A row is as wide as the widest stick, because formats of 8, 16 and 32 bits have 128, 64 and 32 elements
+        // per stick: the wide row takes several sticks of the narrower formats.
         let mut lanes = if stick.is_some() { out.eps } else { 1 };
         for (operand, o) in operands.iter().enumerate() {
             let spread = stick.is_some_and(|s| o.stride[s] != 0);
+            // An operand without a stick has one element per stick. Along the lanes it may only repeat that one,
+            // otherwise every lane would be gathered from another stick.
             if !along(o) && (o.stick.is_some() || spread) {
                 return Err(LaneMismatch { operand });
             }
@@ -78,6 +82,8 @@ impl StickWalk {
         if out.numel() == 0 {
             return Ok(walk);
         }
+        // Dimensions of one element move nothing, and as levels they would keep the levels around them from being
+        // fused.
         let dims = (0..out.rank()).filter(|d| Some(*d) != stick && out.size[*d] > 1);
         let levels: Vec<WalkLevel> = dims
             .map(|d| WalkLevel { n: out.size[d], step: all().map(|o| o.stride[d]).collect() })
@@ -92,7 +98,7 @@ impl StickWalk {
             step: all().map(|o| if along(o) { o.stride[s] * (lanes / o.eps) } else { 0 }).collect(),
         };
         let size = out.size[s];
-        // Where all sticks are alike the last one is padded in every operand, and goes with the rest.
+        // Where all sticks are as long, the last one is padded in every operand and needs no part of its own.
         let alike = all().all(|o| !along(o) || o.eps == lanes);
         let full = if alike { size.div_ceil(lanes) } else { size / lanes };
         if full > 0 {
@@ -100,6 +106,8 @@ impl StickWalk {
             levels.push(WalkLevel { n: full, ..blocks.clone() });
             walk.parts.push(WalkPart::new(levels, lanes, start.clone()));
         }
+        // The last sticks of a row may be padded in one tensor and filled in another with longer sticks: what is
+        // left is a part of its own, with fewer lanes.
         if full * lanes < size {
             let tail = start.iter().zip(&blocks.step).map(|(a, step)| a + full * step).collect();
             walk.parts.push(WalkPart::new(levels, size - full * lanes, tail));
@@ -107,19 +115,19 @@ impl StickWalk {
         Ok(walk)
     }
 
-    /// How the lanes of the output (0) and of the operands (from 1) lie.
+    /// Where the lanes of the output (0) and of the operands (from 1) are.
     pub(crate) fn row_lanes(&self, which: usize) -> RowLanes {
         self.kinds[which]
     }
 
-    /// The most rows that come at once, where at most so many numbers should.
+    /// The most rows of a call, so that it has at most so many numbers if a row does.
     pub(crate) fn rows_for_numbers(&self, numbers: usize) -> usize {
         let most = (numbers / self.lanes).max(1);
         self.parts.iter().map(|p| p.rows.n).max().unwrap_or(1).clamp(1, most)
     }
 
-    /// Calls `f(places, count)` for elements side by side in the output and in every operand, about `most` at a time; calls
-    /// nothing and answers false where lanes do not lie alike everywhere.
+    /// Calls `f(places, count)` for elements that are adjacent in the output and in every operand, about `most` at a time.
+    /// Without a call the result is false, where lanes are not adjacent in every tensor.
     pub(crate) fn for_whole_lanes(&self, most: usize, mut f: impl FnMut(&[usize], usize)) -> bool {
         let whole =
             |kind: &RowLanes| matches!(kind, RowLanes::Along { eps, .. } if *eps == self.lanes);
@@ -144,6 +152,8 @@ impl StickWalk {
         for part in &self.parts {
             let mut digits: SmallVec<[usize; 6]> = SmallVec::from_elem(0, part.outer.len());
             loop {
+                // Addresses are summed anew for every run of rows instead of stepped, as a run is long and a carry
+                // would have to take back all lower digits.
                 let mut at = part.start.clone();
                 for (level, digit) in part.outer.iter().zip(&digits) {
                     for (a, step) in at.iter_mut().zip(&level.step) {
@@ -181,14 +191,17 @@ fn advance_odometer(digits: &mut [usize], levels: &[WalkLevel]) -> bool {
 }
 
 impl WalkPart {
-    /// Orders loops by the output's address, fuses those that are one line for everybody, and takes
+    /// Orders loops by the output's address, fuses those that are one line in every tensor, and takes
     /// the innermost as rows.
     fn new(mut levels: Vec<WalkLevel>, lanes: usize, start: SmallVec<[usize; 4]>) -> WalkPart {
         // A loop of one round steps nowhere, and its step would keep the loops around it apart.
         levels.retain(|level| level.n != 1);
+        // In the order of the result's addresses, because a store that misses the cache costs a read of its line
+        // too. Operands that are laid out alike are then in order as well.
         levels.sort_by_key(|l| std::cmp::Reverse(l.step[0]));
         let mut fused: Vec<WalkLevel> = Vec::new();
         for inner in levels {
+            // Two loops are one where the outer step is the whole inner loop, for every tensor.
             let one_line = |outer: &WalkLevel| {
                 outer.step.iter().zip(&inner.step).all(|(o, i)| *o == i * inner.n)
             };
@@ -209,7 +222,7 @@ impl WalkRows<'_> {
     /// Reads the rows of an operand (from 0), `lanes` numbers each.
     ///
     /// # Safety
-    /// `base` is the block of that operand, readable, and `kind` how its lanes lie.
+    /// `base` is the block of that operand, readable, and `kind` is that of its lanes.
     pub(crate) unsafe fn load_rows<T: KernelNumber>(
         &self,
         load: &ElementLoader<T>,
@@ -226,6 +239,7 @@ impl WalkRows<'_> {
                 RowLanes::Along { eps, .. } if eps == self.lanes && step == eps => {
                     load.load_adjacent(base, start, into);
                 }
+                // The same row for all: converted once, then copied.
                 _ if step == 0 => {
                     load.load_row(base, start, kind, &mut into[..self.lanes]);
                     for row in 1..self.count {
@@ -244,7 +258,7 @@ impl WalkRows<'_> {
     /// Writes the rows of the output.
     ///
     /// # Safety
-    /// `base` is the block of the output, writable, and `kind` how its lanes lie.
+    /// `base` is the block of the output, writable, and `kind` is that of its lanes.
     pub(crate) unsafe fn store_rows<T: KernelNumber>(
         &self,
         store: &ElementStorer<T>,

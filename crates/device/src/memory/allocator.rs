@@ -8,7 +8,7 @@ pub const GRANULE_BYTES: u64 = 128;
 /// The free part of `0..size`, as holes that never touch.
 ///
 /// Laws: live ranges and holes partition `0..size`; two holes are never adjacent (so freeing
-/// everything leaves one hole); the answer depends on the order of requests alone.
+/// everything leaves one hole); the address depends on the order of requests alone.
 #[derive(Debug, Clone)]
 pub(crate) struct FreeHoles {
     size: u64,
@@ -34,6 +34,8 @@ impl FreeHoles {
     /// Takes `length` bytes (a positive multiple of [`GRANULE_BYTES`]) from the smallest hole that has
     /// them, or nothing.
     pub(crate) fn take_range(&mut self, length: u64) -> Option<u64> {
+        // The best fit leaves long holes for long requests. Of equal holes the lowest address, so that addresses
+        // are the same in every run.
         let (hole, start) = *self.by_length.range((length, 0)..).next()?;
         self.remove_hole(start, hole);
         if hole > length {
@@ -45,6 +47,7 @@ impl FreeHoles {
     /// Gives back a range that [`FreeHoles::take_range`] gave, and joins it with the holes beside it.
     pub(crate) fn give_back(&mut self, mut start: u64, mut length: u64) {
         debug_assert!(start + length <= self.size);
+        // Joined at once and not when memory runs out: then the largest hole is always known.
         if let Some((&s, &l)) = self.by_start.range(..start).next_back()
             && s + l == start
         {

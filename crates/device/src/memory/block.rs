@@ -1,4 +1,4 @@
-//! Blocks: shared pieces of memory, and the locks that keep threads apart.
+//! Blocks: shared pieces of memory, and the locks that exclude threads from each other.
 
 use super::{BlockRegion, DeviceMemory};
 use crate::error::Result;
@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use zellige_host::LazyMemory;
 
-/// A piece of a memory. Clones share it; it goes back with the last one.
+/// A piece of a memory. Clones share it; it is freed with the last one.
 ///
 /// Fresh blocks read as zero. One operation locks all its blocks at once by [`BlockGuards::lock_blocks`]; a
-/// thread that holds a guard of a block and asks for another of the same block waits for itself.
+/// thread that holds a guard of a block and locks the same block again waits for itself.
 /// A panic while a guard is held leaves the bytes as they are and the block usable.
 ///
-/// **Law**: between two equal answers of [`MemoryBlock::write_stamp`] nobody has written the block. Every writer
+/// **Law**: between two equal results of [`MemoryBlock::write_stamp`] nothing has written the block. Every writer
 /// needs a guard, and every guard for writing moves the counter, so no writer can forget to.
 #[derive(Clone)]
 pub struct MemoryBlock(Arc<BlockInner>);
@@ -70,7 +70,7 @@ impl MemoryBlock {
         self.0.region.address
     }
 
-    /// The bytes asked for.
+    /// The requested bytes.
     pub fn requested_bytes(&self) -> usize {
         usize::try_from(self.0.region.bytes).expect("a block has host memory behind all its bytes")
     }
@@ -80,7 +80,7 @@ impl MemoryBlock {
         usize::try_from(self.0.region.rounded).expect("as above")
     }
 
-    /// The segment it lies in; none for a block of no bytes.
+    /// The segment that it is in; none for a block of no bytes.
     pub fn segment(&self) -> Option<usize> {
         (self.0.region.rounded > 0).then_some(self.0.region.segment)
     }
@@ -90,8 +90,8 @@ impl MemoryBlock {
         self.0.id
     }
 
-    /// Which block it is, and how often it was written. Who caches something that was computed from its bytes
-    /// reads the stamp first and the bytes after: a write in between then only costs a second computation.
+    /// Which block it is, and how often it was written. A cache of something that was computed from its bytes
+    /// reads the stamp first and the bytes afterwards: a write in between then only costs a second computation.
     pub fn write_stamp(&self) -> WriteStamp {
         WriteStamp { block: self.0.id, writes: self.0.writes.load(Ordering::Acquire) }
     }
@@ -101,12 +101,12 @@ impl MemoryBlock {
         &self.0.memory
     }
 
-    /// Waits for writers, and keeps them out while the answer lives.
+    /// Waits for writers, and keeps them out while the guard lives.
     pub fn lock_for_read(&self) -> BlockRead<'_> {
         BlockRead { block: self, _guard: self.read_guard() }
     }
 
-    /// Waits for everybody else, and keeps them out while the answer lives.
+    /// Waits for everybody else, and keeps them out while the guard lives.
     pub fn lock_for_write(&self) -> BlockWrite<'_> {
         BlockWrite { block: self, _guard: self.write_guard() }
     }
@@ -193,8 +193,8 @@ impl DerefMut for BlockWrite<'_> {
 ///
 /// # Aliasing
 /// Pointers are good for [`MemoryBlock::capacity`] bytes as long as the guards live. Of a block held for
-/// writing, [`BlockGuards::read_pointer`] and [`BlockGuards::write_pointer`] are the same bytes: who makes references of
-/// them must see to it that no `&mut` range overlaps another live reference, on any thread.
+/// writing, [`BlockGuards::read_pointer`] and [`BlockGuards::write_pointer`] are the same bytes: code that makes references of
+/// them must ensure that no `&mut` range overlaps another live reference, on any thread.
 pub struct BlockGuards<'a> {
     held: SmallVec<[(&'a MemoryBlock, HeldGuard<'a>); 4]>,
 }
@@ -257,7 +257,7 @@ impl<'a> BlockGuards<'a> {
             "{block:?} is not locked for reading only"
         );
         // SAFETY: the block owns that many initialised bytes, and the read guard that `self` holds
-        // keeps writers out for as long as the answer is borrowed.
+        // keeps writers out for as long as the result is borrowed.
         unsafe { std::slice::from_raw_parts(block.start_pointer(), block.requested_bytes()) }
     }
 

@@ -1,6 +1,6 @@
 //! Device memory: an address space in segments, given out in sticks.
 //!
-//! Addresses are simulated: a segment's base plus an offset. Behind each block stands host memory
+//! Addresses are simulated: a segment's base plus an offset. Each block is backed by host memory
 //! of its own, mapped when the block is made and touched page by page, so an empty card of
 //! 128 GiB costs nothing, and a limit on the host's address space matters only to blocks that
 //! exceed it. Host memory of freed blocks is kept for a while and zeroed before it is given out
@@ -118,7 +118,7 @@ impl DeviceMemory {
     fn take_backing(&self, len: usize) -> Result<LazyMemory> {
         let kept =
             if BackingPool::may_serve(len) { self.lock_pool().take_backing(len) } else { None };
-        // What is kept is the first thing to give up when the host has no more.
+        // Kept memory is returned to the system first when the host has no more.
         pool::zeroed_backing(kept, len).or_else(|_| {
             self.trim_pool();
             pool::map_fresh(len)
@@ -126,7 +126,7 @@ impl DeviceMemory {
     }
 
     fn recycle_backing(&self, backing: LazyMemory) {
-        // Freed after the lock is: that is a system call.
+        // Freed after the lock is released, because freeing is a system call.
         let excess = self.lock_pool().keep_backing(backing);
         drop(excess);
     }
@@ -193,15 +193,20 @@ impl MemoryState {
         place: impl FnOnce() -> String,
         bytes: u64,
     ) -> Result<BlockRegion> {
+        // A tensor without elements takes no address, so that any number of them fits.
         if bytes == 0 {
             return Ok(BlockRegion { segment: 0, address: 0, bytes: 0, rounded: 0 });
         }
+        // A request that not even an empty memory could serve is another error than one for which something would
+        // have to be freed.
         let limit = wanted.iter().map(|i| self.segments[*i].spec.bytes).max().unwrap_or(0);
         if bytes > limit {
             return Err(DeviceError::TooLarge { place: place(), asked: bytes, limit });
         }
         // `limit` is a multiple of the granule, so rounding up stays below it.
+        // Every block begins with a stick, because the card transfers sticks.
         let rounded = bytes.next_multiple_of(GRANULE_BYTES);
+        // The first that has room and not the fullest, so that addresses depend on the order of requests alone.
         for &segment in wanted {
             if let Some(address) = self.segments[segment].take_range(bytes, rounded) {
                 let (allocated, reserved) = self.taken_bytes();
@@ -221,7 +226,7 @@ impl MemoryState {
         })
     }
 
-    /// Bytes asked for by live blocks, and bytes they take.
+    /// Bytes that were requested for live blocks, and bytes that they take.
     fn taken_bytes(&self) -> (u64, u64) {
         let sum = |f: fn(&MemorySegment) -> u64| self.segments.iter().map(f).sum();
         (sum(|s| s.allocated), sum(MemorySegment::reserved_bytes))

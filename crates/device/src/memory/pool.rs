@@ -9,10 +9,10 @@ use zellige_host::LazyMemory;
 
 const _: () = assert!(LazyMemory::ALIGNMENT_BYTES as u64 == GRANULE_BYTES);
 
-/// At most this much is kept,
+/// The most host memory that is kept.
 const MAX_KEPT_BYTES: usize = 512 << 20;
-/// and nothing longer than this: up to it zeroing kept memory is cheaper than fresh pages, beyond it
-/// a fresh mapping is better, as its pages exist only once touched.
+/// The longest backing that is kept. Up to here zeroing kept memory costs less than fresh pages; a longer block is
+/// better mapped anew, because its pages exist only once they are touched.
 const MAX_BACKING_BYTES: usize = 32 << 20;
 
 /// Kept backings, oldest first.
@@ -26,6 +26,7 @@ impl BackingPool {
     /// A backing of at least `len` bytes whose contents are anything, if one is kept that is not
     /// much longer.
     pub(super) fn take_backing(&mut self, len: usize) -> Option<LazyMemory> {
+        // A quarter too long at most: beyond that the pages would be missing for longer blocks.
         let fits = |b: &LazyMemory| b.len() >= len && b.len() - len <= len / 4;
         // The youngest: its bytes are most likely still in a cache.
         let at = self.kept.iter().rposition(fits)?;
@@ -34,8 +35,9 @@ impl BackingPool {
         Some(backing)
     }
 
-    /// Keeps a backing; gives out those that there is no room for, to be freed without a lock.
+    /// Keeps a backing, and returns those that there is no room for, so that the caller frees them without the lock.
     pub(super) fn keep_backing(&mut self, backing: LazyMemory) -> Vec<LazyMemory> {
+        // Shorter ones are from the heap, which keeps freed memory itself.
         if backing.len() < LazyMemory::MIN_MAPPED_BYTES || backing.len() > MAX_BACKING_BYTES {
             return vec![backing];
         }
@@ -49,7 +51,7 @@ impl BackingPool {
         self.kept.drain(..excess).collect()
     }
 
-    /// Gives out everything.
+    /// Removes and returns everything.
     pub(super) fn drain_backings(&mut self) -> Vec<LazyMemory> {
         self.bytes = 0;
         std::mem::take(&mut self.kept)
@@ -72,7 +74,7 @@ pub(super) fn zeroed_backing(kept: Option<LazyMemory>, len: usize) -> Result<Laz
     }
 }
 
-/// `len` bytes that nobody has used before.
+/// `len` bytes of a new mapping.
 pub(super) fn map_fresh(len: usize) -> Result<LazyMemory> {
     LazyMemory::new_zeroed(len)
         .map_err(|e| DeviceError::HostMemory { asked: len as u64, reason: e.to_string() })

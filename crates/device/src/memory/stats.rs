@@ -1,4 +1,4 @@
-//! What a memory says about itself.
+//! Figures of a memory.
 
 use super::segment::MemorySegment;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use zellige_machine::{SegmentPurpose, SegmentSpec};
 /// A memory at one moment. All numbers are bytes of device memory unless they are counts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MemoryStats {
-    /// Bytes that live blocks asked for.
+    /// Bytes that were requested for live blocks.
     pub allocated: u64,
     /// The most that `allocated` ever was.
     pub peak: u64,
@@ -33,7 +33,7 @@ pub struct SegmentStats {
     /// The segment.
     #[serde(flatten)]
     pub spec: SegmentSpec,
-    /// Bytes that live blocks asked for.
+    /// Bytes that were requested for live blocks.
     pub allocated: u64,
     /// The most that `allocated` ever was.
     pub peak: u64,

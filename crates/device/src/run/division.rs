@@ -46,7 +46,7 @@ pub struct WorkDivision {
 
 /// The dimensions of an iteration space as the numbers of cores count them, the fastest first: those that
 /// are summed over, so that cores which share a result are neighbours on the ring, then those of the
-/// result; both in the order of the loops. It is the order of the existing compiler.
+/// result; both in the order of the loops. It is the order of torch-spyre.
 ///
 /// ```
 /// use zellige_device::core_order;
@@ -87,6 +87,7 @@ impl WorkDivision {
                 return Err(bad(Some(dim), format!("1 to {most}")));
             }
         }
+        // Splits come from files and requests, and their product may overflow.
         let used = splits.iter().try_fold(1usize, |a, b| a.checked_mul(*b));
         if used.is_none_or(|n| n > cores) {
             return Err(bad(None, format!("splits whose product is at most {cores}, the cores")));
@@ -104,15 +105,20 @@ impl WorkDivision {
         let mut splits: SmallVec<[usize; 6]> = SmallVec::from_elem(1, space.len());
         let mut left = cores.max(1);
         let largest = |units: usize, left: usize| {
+            // A divisor, so that all cores have slices of one size: the slowest one decides when the operation
+            // ends.
             (1..=units.min(left)).rev().find(|d| units.is_multiple_of(*d)).unwrap_or(1)
         };
         let mut order: SmallVec<[usize; 6]> =
             (0..space.len()).filter(|d| !space[*d].reduced).collect();
+        // The dimension with the most units first, because it is the likeliest to use all cores alone. The sort is
+        // stable.
         order.sort_by_key(|d| std::cmp::Reverse(space[*d].unit_count()));
         for d in order {
             splits[d] = largest(space[d].unit_count(), left);
             left /= splits[d];
         }
+        // Only with cores that the result leaves idle: a split sum costs hops between cores.
         if reduce && left > 1 {
             let reduced = (0..space.len()).filter(|d| space[*d].reduced);
             let best = reduced.map(|d| (largest(space[d].unit_count(), left), d));
@@ -134,7 +140,7 @@ impl WorkDivision {
         self.splits.iter().product()
     }
 
-    /// The place of a core in every dimension.
+    /// The number of a core's slice in every dimension.
     pub fn core_digits(&self, core: usize) -> SmallVec<[usize; 6]> {
         let mut rest = core;
         let mut digits: SmallVec<[usize; 6]> = SmallVec::from_elem(0, self.splits.len());
@@ -150,6 +156,7 @@ impl WorkDivision {
         let digits = self.core_digits(core);
         let cut = |d: usize| {
             let (span, n) = (space[d], self.splits[d]);
+            // A given split need not divide the units: the first slices have one more.
             let (base, extra) = (span.unit_count() / n, span.unit_count() % n);
             let first = |i: usize| ((base * i + extra.min(i)) * span.unit).min(span.size);
             first(digits[d])..first(digits[d] + 1)

@@ -2,17 +2,13 @@
 
 use crate::card::Card;
 use crate::error::Result;
-use crate::run::eager::tensor_layouts;
+use crate::run::compute::tensor_layouts;
+use crate::run::run_op::RunOp;
 use crate::tensor::Tensor;
 use crate::tensor::format::host_format;
 use crate::tensor::tensor_layout::TensorLayout;
 use zellige_machine::account::{CoreWork, MemoryTraffic, OperationWork, WorkKind};
 use zellige_op::TensorOp;
-
-/// Whether the host does it, by the card's profile.
-pub(super) fn runs_on_host(op: &TensorOp, card: &Card) -> bool {
-    card.profile().runs_on_host(op.layer())
-}
 
 /// What is charged: the work of the cores, or the round trip to the host.
 pub(super) fn charge_op(
@@ -22,7 +18,7 @@ pub(super) fn charge_op(
     operands: &[Tensor],
     results: &[Tensor],
 ) -> Result<OperationWork> {
-    if runs_on_host(op, card) {
+    if op.runs_on_host(card) {
         plan_round_trip(op, &tensor_layouts(operands), &tensor_layouts(results))
     } else {
         Ok(work)
@@ -58,7 +54,7 @@ fn host_bytes(t: &TensorLayout) -> Result<u64> {
     Ok(t.numel().unsigned_abs() * host_format(t.dtype())?.byte_size() as u64)
 }
 
-/// The sticks of a tensor; of one that kernels cannot read as it lies, those of its base.
+/// The sticks of a tensor; of one that kernels cannot read in its layout, those of its base.
 fn stick_traffic(t: &TensorLayout, padding: &mut u64) -> Result<MemoryTraffic> {
     let (traffic, unused) = match t.stick_form() {
         Ok(form) => form.stick_traffic(),

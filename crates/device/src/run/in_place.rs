@@ -4,10 +4,11 @@ use crate::card::Card;
 use crate::error::refuse_operand;
 use crate::error::{DeviceError, Result};
 use crate::kernels::find_kernel;
-use crate::run::eager::{
-    ComputedOp, OpOutcome, compute_op, gather_operands, launch_kernel, settle_results,
+use crate::run::compute::{
+    ComputedOp, OpOutcome, compute_op, gather_operands, settle_results, tensor_layouts,
 };
 use crate::run::host_fallback::charge_op;
+use crate::run::launch::launch_kernel;
 use crate::run::prepared::PreparedLaunch;
 use crate::stream::StreamId;
 use crate::tensor::Tensor;
@@ -24,7 +25,7 @@ use zellige_op::{TensorOp, TensorType};
 /// otherwise it is computed beside and copied, and the copy is charged.
 ///
 /// # Errors
-/// As [`RunOp::run`](super::RunOp::run); another number of outputs than of results, other sizes, dtypes that cannot
+/// As [`RunOp::run_op`](super::run_op::RunOp::run_op); another number of outputs than of results, other sizes, dtypes that cannot
 /// take the result (a float one in an integer output), views with two elements in one place.
 pub(super) fn run_into(
     op: &TensorOp,
@@ -35,6 +36,7 @@ pub(super) fn run_into(
 ) -> Result<OpOutcome> {
     let cores = card.core_count();
     let results = settle_results(op, card, inputs, cores)?;
+    // Before anything is computed, so that a refused call changes nothing.
     check_outputs(op, card, &results, outputs)?;
     let computed = match compute_in_place(op, card, inputs, &results, outputs)? {
         Some(computed) => computed,
@@ -139,16 +141,17 @@ fn compute_in_place(
         return Ok(None);
     };
     let same = results.iter().zip(outputs).all(|(r, to)| r.dtype == to.dtype());
-    let Some(wants) =
-        find_kernel(op).operand_needs(&crate::run::eager::tensor_layouts(inputs), &forms)
-    else {
+    let Some(wants) = find_kernel(op).operand_needs(&tensor_layouts(inputs), &forms) else {
         return Ok(None);
     };
+    // Kernels store whole sticks: in a view that ends inside of one they would overwrite elements of its base.
     let alone = outputs.iter().zip(&forms).all(|(to, form)| fills_whole_sticks(to, form));
     if !same || !alone || !forms.iter().all(has_distinct_places) || outputs.len() != 1 {
         return Ok(None);
     }
     let gathered = gather_operands(op, card, inputs, &wants, cores)?;
+    // An operand in the block of the output has to be at the very same places, because a kernel reads an element
+    // before it writes that element and no earlier.
     let safe =
         |t: &Tensor| t.block() != outputs[0].block() || t.stick_form().is_ok_and(|f| f == forms[0]);
     if !gathered.operands.iter().all(safe) {
@@ -184,7 +187,7 @@ fn fills_whole_sticks(to: &Tensor, form: &StickForm) -> bool {
 }
 
 /// Whether every element has a place of its own, as far as strides show it: each step is longer than
-/// all that lies within it.
+/// everything within it.
 fn has_distinct_places(form: &StickForm) -> bool {
     let lanes = if form.stick.is_some() { form.eps } else { 1 };
     let count = |d: usize| if form.stick == Some(d) { form.stick_count() } else { form.size[d] };

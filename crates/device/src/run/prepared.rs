@@ -83,6 +83,7 @@ impl PreparedLaunch {
         outputs: &[Tensor],
     ) -> Result<Option<PreparedLaunch>> {
         let shared = shared_operands(inputs, outputs);
+        // A copy inside of one block would need a buffer, whose size depends on how the views overlap.
         let Some(first) = outputs.first().filter(|_| shared == 0) else { return Ok(None) };
         let mut prepared = Vec::with_capacity(moves.len());
         for step in moves {
@@ -231,7 +232,7 @@ pub(super) unsafe fn run_task(
     };
     // SAFETY: the blocks are locked until the end of this function, and the task is for these tensors.
     unsafe { task.check_operands(&memory)? };
-    // SAFETY: as above, and the caller answers for the blocks that are shared.
+    // SAFETY: as above, and the caller promised the same of blocks that are shared.
     unsafe { kernels::execute_task(task, cores, &memory, threads) };
     Ok(())
 }
@@ -247,6 +248,7 @@ pub(super) fn shared_operands(inputs: &[Tensor], outputs: &[Tensor]) -> u64 {
 pub(super) fn have_layouts(kept: &[Arc<TensorLayout>], now: &[Tensor], card: &Card) -> bool {
     let same = |kept: &Arc<TensorLayout>, now: &Tensor| {
         let alike = || **kept == **now && kept.stick_layout().host() == now.stick_layout().host();
+        // The same pointer first: clones and repeated results share their layout, and comparing it takes longer.
         now.card() == card && (Arc::ptr_eq(kept, now.shared_layout()) || alike())
     };
     kept.len() == now.len() && kept.iter().zip(now).all(|(k, t)| same(k, t))

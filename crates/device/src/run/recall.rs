@@ -5,11 +5,12 @@
 
 use crate::card::Card;
 use crate::error::Result;
+use crate::run::compute::OpOutcome;
 use crate::run::division::WorkDivision;
-use crate::run::eager::{OpOutcome, run_in_stream};
 use crate::run::in_place::run_into;
 use crate::run::prepared::{PreparedLaunch, have_layouts, shared_operands};
 use crate::run::recording::{KnownWork, LaunchRecording};
+use crate::run::run_op::RunOp;
 use crate::stream::StreamId;
 use crate::tensor::Tensor;
 use crate::tensor::tensor_layout::TensorLayout;
@@ -40,7 +41,7 @@ struct SettledOp {
     works: Vec<KnownWork>,
 }
 
-/// As [`RunOp::run_in_stream`](super::RunOp::run_in) on all cores, or [`RunOp::run_into`](super::RunOp::run_into) where results go into tensors that exist;
+/// As [`RunOp::run_in_stream`] on all cores, or [`RunOp::run_into`] where results go into tensors that exist;
 /// what is settled on the way is kept for the next time that this operation meets operands of the
 /// same layouts.
 ///
@@ -61,7 +62,7 @@ pub(super) fn run_again(
     }
     let mut ran = match into {
         Some(outputs) => run_into(op, card, stream, inputs, outputs)?,
-        None => run_in_stream(op, card, stream, inputs, card.core_count())?,
+        None => op.run_in_stream(card, stream, inputs, card.core_count())?,
     };
     if let Some(recording) = ran.recording.take() {
         let works = KnownWork::from_receipts(std::mem::take(&mut ran.works), &ran.receipts);
@@ -107,7 +108,7 @@ pub fn copy_again(stream: StreamId, source: &Tensor, target: &Tensor) -> Result<
     Ok(())
 }
 
-/// What is asked of a card: an operation, or a copy where there is none, on these tensors.
+/// A request to a card: an operation, or a copy where there is none, on these tensors.
 struct CardCall<'a> {
     op: Option<&'a TensorOp>,
     inputs: &'a [Tensor],
@@ -125,8 +126,12 @@ impl<'a> CardCall<'a> {
     ) -> CardCall<'a> {
         let shared = into.map(|outputs| shared_operands(inputs, outputs));
         let mut hasher = DefaultHasher::new();
+        // By the address of the operation, because hashing its attributes would take longer. The entry keeps the
+        // operation, so that no other one can get this address meanwhile.
         (op.map(TensorOp::unique_address), shared).hash(&mut hasher);
         for t in inputs.iter().chain(into.unwrap_or_default()) {
+            // Only a part of the layout: where two calls share a key, `matches_call` compares the layouts
+            // themselves.
             (t.stick_layout().device_size(), t.view(), t.dtype()).hash(&mut hasher);
         }
         CardCall { op, inputs, into, shared, key: hasher.finish() }
@@ -174,7 +179,7 @@ impl SettledOp {
         inputs: &[Tensor],
         into: Option<&[Tensor]>,
     ) -> Result<OpOutcome> {
-        // SAFETY: `is_for` found the layouts of the recorded operation, and that results share the blocks of operands
+        // SAFETY: `matches_call` found the layouts of the recorded operation, and that results share the blocks of operands
         // as they did there.
         let outputs =
             unsafe { self.recording.repeat_launches(card, inputs, into.unwrap_or_default())? };
@@ -192,6 +197,7 @@ impl RecalledOps {
     fn put_settled(&self, key: u64, settled: SettledOp) {
         let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if map.len() >= MAX_REMEMBERED_OPERATIONS {
+            // All of them: to forget the oldest alone, every call would have to keep an order up to date.
             map.clear();
         }
         map.insert(key, Arc::new(settled));

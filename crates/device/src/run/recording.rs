@@ -22,7 +22,7 @@ use zellige_machine::account::{OperationCost, OperationWork};
 enum TensorSlot {
     /// An operand, by number.
     Operand(usize),
-    /// A tensor of the caller that a result goes into, by number.
+    /// A tensor of the caller that a result is written into, by number.
     Target(usize),
     /// A new tensor of this layout.
     New(Arc<TensorLayout>),
@@ -86,7 +86,7 @@ impl LaunchRecording {
         self.launches.push(RecordedLaunch { launch, reads, writes });
     }
 
-    /// Says which slots are the results.
+    /// Sets which slots are the results.
     pub(super) fn set_results(&mut self, slots: &[usize]) {
         self.results = SmallVec::from_slice(slots);
     }

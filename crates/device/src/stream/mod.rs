@@ -1,4 +1,4 @@
-//! Streams: queues of work that one card does in the background.
+//! Streams: queues of work that a card does in the background.
 //!
 //! Stream 0 is the default, 1 to 32 have low priority, 33 to 64 high. Within a stream work happens
 //! in the order it was submitted; between streams the worker takes high priorities first, then the order of submission, unless
@@ -65,7 +65,7 @@ impl StreamId {
         self.0.into()
     }
 
-    /// What the worker makes of it.
+    /// Its priority for the worker.
     pub fn priority(self) -> StreamPriority {
         match self.0 {
             0 => StreamPriority::Default,

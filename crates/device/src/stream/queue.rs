@@ -1,4 +1,4 @@
-//! The queues of a card, and who may take what from them when.
+//! The queues of a card, and which thread may take which work from them, and when.
 
 use super::event::EventMark;
 use super::{STREAM_COUNT, StreamId};
@@ -151,8 +151,8 @@ impl SharedQueues {
     }
 
     /// Does work in the calling thread when its turn in the stream comes, which is entry
-    /// `position`. An error of earlier work is raised instead, and cleared; its own error is the
-    /// answer and does not stick.
+    /// `position`. An error of earlier work is raised instead, and cleared; its own error is
+    /// returned and not kept for later work.
     pub(super) fn run_in_turn<T>(
         &self,
         stream: StreamId,
@@ -162,6 +162,7 @@ impl SharedQueues {
         let mut state = self.lock_state();
         loop {
             let queue = &mut state.queues[stream.index()];
+            // Entries end in the order of their stream, so that the number of those done says whose turn it is.
             if queue.done + 1 == position && !queue.busy {
                 break;
             }
@@ -169,6 +170,7 @@ impl SharedQueues {
         }
         let queue = &mut state.queues[stream.index()];
         queue.busy = true;
+        // Work of a stream relies on the work before it, so that it does not run after a failure.
         let earlier = queue.failure.take();
         drop(state);
         let result = match earlier {
@@ -204,6 +206,7 @@ impl SharedQueues {
 
     /// Runs a job as work of these queues; a panic is an error.
     fn run_guarded<T>(&self, job: impl FnOnce() -> Result<T>) -> Result<T> {
+        // Restored and not cleared afterwards, because work of one card may run work of another one.
         let before = WORKING_FOR.replace(self.queues_address());
         let result = catch_unwind(AssertUnwindSafe(job));
         WORKING_FOR.set(before);
@@ -222,6 +225,7 @@ impl SharedQueues {
         queue.pop_entry();
         if let Some((op, error)) = failed {
             let at = queue.done;
+            // The first failure is kept, because later ones usually follow from it.
             queue.failure.get_or_insert(StreamFailure { op, error, skipped: 0, at });
         }
         state.settle_events();
@@ -241,6 +245,7 @@ impl QueueState {
     /// Handles all entries at the front of streams that need no work: events.
     fn settle_events(&mut self) {
         let mut moved = true;
+        // Until nothing changes, because an event that happens in one stream may let others continue.
         while std::mem::take(&mut moved) {
             for (number, queue) in (0..).zip(&mut self.queues) {
                 let stream = StreamId::new(number).expect("there is a queue for each stream");
@@ -252,6 +257,7 @@ impl QueueState {
                         (StreamStep::Record(mark), failure) => {
                             mark.mark_happened(failure.map(|f| f.to_error(stream)));
                         }
+                        // A failed stream runs nothing that would have to wait.
                         (StreamStep::Wait(_), Some(_)) => {}
                         (StreamStep::Wait(mark), None) => match mark.outcome_if_happened() {
                             None => break,
@@ -282,6 +288,7 @@ impl QueueState {
                 best = best.max(Some((stream.priority(), std::cmp::Reverse(*at), stream)));
             }
         }
+        // Of equal priorities the oldest, so that a busy stream cannot hold up the others of its priority forever.
         let stream = best?.2;
         let queue = &mut self.queues[stream.index()];
         let step = &mut queue.entries.front_mut()?.step;

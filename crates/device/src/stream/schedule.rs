@@ -19,7 +19,7 @@ pub struct CardSchedule {
     link: SimulatedTime,
 }
 
-/// Where a piece of work lies in time.
+/// When a piece of work begins and ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeSpan {
     /// When it starts.
@@ -49,14 +49,17 @@ impl CardSchedule {
     ) -> TimeSpan {
         let clock = self.streams[stream.index()];
         let start = if work.kind.is_transfer() {
+            // One transfer engine serves all streams and needs no core, so that transfers run beside operations.
             let start = clock.max(self.transfer);
             self.transfer = start + latency.time;
             start
         } else {
+            // A core without work is not waited for.
             let used = || latency.cores.iter().zip(0..).filter(|(c, _)| c.total > 0);
             let start =
                 used().map(|(_, i): (_, usize)| self.cores[i]).fold(clock, SimulatedTime::max);
             for (cycles, i) in used() {
+                // A core is free when its own slice is done, while the stream continues after the slowest one.
                 self.cores[i] = start + hardware.cycles_to_time(cycles.total);
             }
             start

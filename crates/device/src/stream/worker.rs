@@ -37,8 +37,8 @@ impl CardStreams {
 
     /// Does work in the calling thread, when everything submitted to the stream before is done.
     ///
-    /// An error of earlier work is raised instead, and cleared; an error of this one is the answer and
-    /// does not stick.
+    /// An error of earlier work is raised instead, and cleared; an error of this one is returned and
+    /// not kept for later work.
     pub fn run_job<T>(&self, stream: StreamId, job: impl FnOnce() -> Result<T>) -> Result<T> {
         self.take_turn(stream)?.run_job(job)
     }
@@ -65,6 +65,7 @@ impl CardStreams {
 
     /// Later work of a stream waits until the event has happened.
     pub fn wait_for_event(&self, stream: StreamId, event: &CardEvent) -> Result<()> {
+        // An event of another card has a simulated clock of its own, which cannot be compared with this one.
         if !Arc::ptr_eq(&self.shared, &event.shared) {
             let (event, card) = (event.shared.card, self.shared.card);
             return Err(DeviceError::EventOfAnotherCard { event, card });
@@ -92,6 +93,7 @@ impl CardStreams {
 
     fn start_worker(&self) -> Result<()> {
         let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
+        // Started with the first background work: many cards only run work in the calling thread.
         if worker.is_none() {
             let shared = self.shared.clone();
             let name = format!("card {}", shared.card);
@@ -105,7 +107,7 @@ impl CardStreams {
     }
 }
 
-/// A place in a stream, which waits until it is [`run_job`](Turn::run).
+/// A place in a stream, which waits until it is [run](StreamTurn::run_job).
 #[must_use = "the stream waits for it"]
 pub(crate) struct StreamTurn<'s> {
     shared: &'s SharedQueues,

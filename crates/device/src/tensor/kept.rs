@@ -1,7 +1,7 @@
 //! Which of float32 and int64 keep their bits on the card.
 //!
-//! This is the one place of that rule: the program, its JSON requests, the compiler and the device of PyTorch all ask
-//! [`KeptDtypes::under_profile`] what a profile means, and [`KeptDtypes::parse_choice`] what a flag or a variable says beside it.
+//! This is the one place of that rule: the program, its JSON requests, the compiler and the device of PyTorch all use
+//! [`KeptDtypes::under_profile`] for a profile, and [`KeptDtypes::parse_choice`] for a flag or a variable that overrides it.
 
 use crate::error::Result;
 use crate::tensor::tensor_layout::TensorLayout;
@@ -9,7 +9,7 @@ use zellige_float::{Dtype, Format};
 use zellige_op::CoverageProfile;
 use zellige_stick::DataFormat;
 
-/// Dtypes that the card would store in half of their bits, and which of them are stored as they are.
+/// Dtypes that the card would store in half of their bits, and which of them keep all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeptDtypes {
     /// Whether float32 has its 32 bits, and not 16.
@@ -31,8 +31,8 @@ impl KeptDtypes {
     /// Both are stored in half of their bits, as the card does.
     pub const NONE: KeptDtypes = KeptDtypes { float32: false, int64: false };
 
-    /// What a profile stores as it is: everything, so that results are those of the host, unless the card itself is
-    /// asked for.
+    /// What a profile stores with all its bits: everything, so that results are those of the host, unless the profile is
+    /// that of the card itself.
     pub const fn under_profile(profile: CoverageProfile) -> KeptDtypes {
         match profile {
             CoverageProfile::Full => KeptDtypes::ALL,
@@ -40,7 +40,7 @@ impl KeptDtypes {
         }
     }
 
-    /// Whether a word asks for a dtype as it is (`keep`) or in half of its bits (`cast`, and its longer name
+    /// Whether a word means a dtype with all its bits (`keep`) or in half of its bits (`cast`, and its longer name
     /// `downcast`); None of other words.
     pub fn parse_choice(word: &str) -> Option<bool> {
         match word {
@@ -50,7 +50,7 @@ impl KeptDtypes {
         }
     }
 
-    /// Whether a dtype is one of those that are stored as they are although the card would not.
+    /// Whether a dtype keeps all its bits although the card would not store them.
     pub fn keeps_dtype(self, dtype: Dtype) -> bool {
         match dtype {
             Dtype::Float32 => self.float32,

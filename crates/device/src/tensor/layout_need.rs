@@ -1,4 +1,4 @@
-//! What kernels want of an operand's layout: whether it holds, what would make it hold, and why not.
+//! What kernels need of an operand's layout: whether a layout fits, which one would, and why one does not.
 
 use crate::error::{DeviceError, Result};
 use crate::kernels::LayoutNeed;
@@ -8,7 +8,7 @@ use zellige_layout::StridedLayout;
 use zellige_stick::StickLayout;
 
 impl LayoutNeed {
-    /// Whether a kernel takes a tensor as it lies; one without elements lies as anybody wants.
+    /// Whether a kernel takes a tensor in its layout; one without elements fits every need.
     pub fn accepts_layout(&self, tensor: &TensorLayout) -> bool {
         if tensor.numel() == 0 {
             return true;

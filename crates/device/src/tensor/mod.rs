@@ -1,4 +1,4 @@
-//! Tensors on a card: a block, and how elements lie in it.
+//! Tensors on a card: a block, and the layout of elements in it.
 
 pub(crate) mod format;
 pub(crate) mod kept;
@@ -26,14 +26,14 @@ use zellige_float::Dtype;
 use zellige_layout::StridedLayout;
 use zellige_stick::StickLayout;
 
-/// A tensor in device memory. Clones and views share the memory, which goes back with the last one.
+/// A tensor in device memory. Clones and views share the memory, which is freed with the last one.
 ///
-/// How it lies, and everything that follows from that, is its [`TensorLayout`].
+/// Its [`TensorLayout`] says how elements are laid out, and everything that follows from that.
 #[derive(Clone)]
 pub struct Tensor {
     card: Card,
     block: MemoryBlock,
-    /// Shared by clones, and by results that lie alike.
+    /// Shared by clones, and by results of the same layout.
     laid: Arc<TensorLayout>,
 }
 
@@ -81,7 +81,7 @@ impl Tensor {
         &self.block
     }
 
-    /// How it lies.
+    /// Its layout.
     pub fn tensor_layout(&self) -> &TensorLayout {
         &self.laid
     }
@@ -120,7 +120,7 @@ impl Tensor {
         Ok(Tensor { laid: Arc::clone(view), ..self.clone() })
     }
 
-    /// The same memory seen as `laid` says, which was made from how this tensor lies.
+    /// The same memory in the layout `laid`, which was made from the layout of this tensor.
     pub(crate) fn with_layout(&self, laid: &TensorLayout) -> Tensor {
         debug_assert_eq!(laid.stick_layout(), self.stick_layout(), "another tensor's view");
         Tensor { laid: Arc::new(laid.clone()), ..self.clone() }

@@ -1,7 +1,7 @@
 //! Numbers of the host that the card does not hold: integers past its 32 bits, floats past its 16.
 //!
 //! The card stores int64 in 32 bits, unless it keeps all of them. A value past them would become another one, and an index another
-//! element, so it is refused where it would enter, with its value and its place.
+//! element, so it is refused before it is stored, with its value and its coordinates.
 
 use crate::error::{DeviceError, Result};
 use zellige_float::{Converter, Format};
@@ -52,8 +52,8 @@ pub(crate) fn check_number_fits(value: HostScalar, to: Format) -> Result<()> {
     Ok(())
 }
 
-/// Elements of a host tensor that are past the numbers of a format, and become an infinity there, or what
-/// stands for one.
+/// Elements of a host tensor that are past the numbers of a format, and become an infinity there, or the
+/// encoding of one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutOfRangeNumbers {
     /// How many.
@@ -64,7 +64,7 @@ pub struct OutOfRangeNumbers {
     pub value: f64,
 }
 
-/// The least magnitude that rounds to what stands for an infinity in [`Format::DL16INF`].
+/// The smallest magnitude that rounds to the encoding of infinity in [`Format::DL16INF`].
 const PAST_DL16: f32 = 2_147_483_648.0 * (1.0 + 509.5 / 512.0);
 
 /// Whether a number is past the 16-bit numbers of the card.
@@ -72,8 +72,8 @@ pub(crate) fn is_out_of_range(value: f32) -> bool {
     value.abs() >= PAST_DL16
 }
 
-/// Whether a number becomes an infinity of a format although it is none, or what stands for one. Of
-/// formats whose conversions are never narrowing here, nothing is.
+/// The test whether a finite number becomes an infinity of a format, or the encoding of one; none for formats into
+/// which no conversion here is narrowing.
 fn range_test(to: Format) -> Option<fn(f32) -> bool> {
     match to {
         Format::DL16INF => Some(is_out_of_range),
@@ -116,6 +116,8 @@ pub(crate) fn find_out_of_range(
             any |= all.fold(false, |any, b| any | is_past(number(b)));
         }
     }
+    // Most tensors have no such number, which the search by whole parts finds in a fraction of the time of the one
+    // below.
     if !any {
         return Ok(None);
     }
@@ -149,6 +151,7 @@ pub(crate) fn has_nan(bytes: &[u8], format: Format) -> bool {
         };
         bytes.chunks(N * 1024).any(part)
     }
+    // Without the sign, the codes of NaN are those past infinity in each format.
     let sixteen = |least: u16| any_element(bytes, move |b| u16::from_le_bytes(b) & 0x7fff >= least);
     match format {
         Format::DL16 | Format::DL16INF => sixteen(0x7fff),

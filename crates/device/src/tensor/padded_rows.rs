@@ -30,6 +30,7 @@ impl TensorLayout {
         );
         let host = layout.host()?;
         let made = made.ok()?.with_own_strides(host.size(), host.stride()).ok()?;
+        // A layout that cannot be lowered has no places for the rows.
         made.lower_to_layout().ok()?;
         Some(made)
     }

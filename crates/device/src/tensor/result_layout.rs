@@ -18,7 +18,7 @@ pub(crate) fn result_format(operands: &[TensorLayout], dtype: Dtype) -> Result<D
         Dtype::Int64 => Format::I64,
         other => return Ok(DataFormat::device_format_of(other)?),
     };
-    // A single number beside tensors has its value to give, not its width.
+    // A single number beside tensors does not decide in which width results are stored.
     let wider: Vec<&TensorLayout> = operands.iter().filter(|t| !t.size().is_empty()).collect();
     let operands = if wider.is_empty() { operands.iter().collect() } else { wider };
     let keeps = operands.first().is_some_and(|t| t.storage_policy().keep.keeps_dtype(dtype));
@@ -34,7 +34,7 @@ pub(crate) fn bound_form(layout: &StickLayout) -> Result<StickForm> {
     StickForm::from_layout(layout, &view, Format::F32)
 }
 
-/// The layout of a result that lies as its largest operand does; dense ones go before sparse ones, so
+/// The layout of a result like that of its largest operand; dense ones are preferred to sparse ones, so
 /// that a result is sparse only where every operand is.
 pub(crate) fn layout_like(operands: &[TensorLayout], out: &TensorType) -> Result<StickLayout> {
     layout_like_in(operands, out, result_format(operands, out.dtype)?)

@@ -8,7 +8,7 @@ use zellige_stick::StickLayout;
 
 impl Tensor {
     /// The same memory as a tensor in `layout`, which is bound to a host of its own: an element of the result is what
-    /// lies at its device position. Nothing is moved.
+    /// is at its device position. Nothing is moved.
     ///
     /// The device dimensions of the two layouts agree where one list splits the dimensions of the other and both
     /// are dense, so that equal positions are equal addresses.

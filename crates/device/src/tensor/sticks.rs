@@ -1,6 +1,6 @@
 //! A tensor as kernels see it: one dimension in sticks, every other one a plain stride.
 //!
-//! Kernels work on layouts as they lie. What they need to know of one is small: how far a step along
+//! Kernels work on tensors in the layouts that they have. What they need to know of one is small: how far a step along
 //! each logical dimension moves, and which dimension runs along the lanes. Tensors in the layouts that
 //! the device's rules allow, and their transposes, slices by whole sticks, selections and expansions,
 //! all have that form; what has not (a slice that begins inside a stick) is moved first.
@@ -18,7 +18,7 @@ pub(crate) type StickDims<T> = SmallVec<[T; 6]>;
 
 /// Places of a tensor's elements, in elements of its block.
 ///
-/// **Law**: element `c` lies at `offset + sum(c[d] * stride[d])` over the dimensions other than the
+/// **Law**: element `c` is at `offset + sum(c[d] * stride[d])` over the dimensions other than the
 /// stick; along the stick dimension `s`, at `c[s] / eps * stride[s] + c[s] % eps` more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StickForm {
@@ -45,7 +45,7 @@ impl StickForm {
     /// The form of a view of a tensor.
     ///
     /// # Errors
-    /// [`DeviceError::Irregular`] where a kernel cannot read the view as it lies.
+    /// [`DeviceError::Irregular`] where a kernel cannot read the view in its layout.
     pub fn from_layout(
         layout: &StickLayout,
         view: &StridedLayout,
@@ -64,17 +64,20 @@ impl StickForm {
             truth: false,
             float16: false,
         };
-        // Without elements every view lies well.
+        // Without elements every view is regular.
         if view.numel() == 0 {
             return Ok(sticks);
         }
         let access = layout.view_access(view).map_err(|e| irregular(0, e.to_string()))?;
         let strides = layout.device_strides()?;
         let last = layout.device_rank() - 1;
+        // A step past the end of a device dimension would continue in another row of it, where the stride is a
+        // different one.
         if let Some((dim, step)) = access.first_overrun() {
             let reason = format!("device dimension {dim} would be stepped to {step}");
             return Err(irregular(0, reason));
         }
+        // The tensor itself fits by construction; for its views this has to be checked.
         if layout.host() != Some(view)
             && let Some((dim, index)) = layout.first_outside_dim(&access)
         {
@@ -90,6 +93,7 @@ impl StickForm {
                 .flat_map(|(j, e)| e.terms.iter().map(move |t| (j, *t)))
                 .filter(|(_, t)| t.var == d)
                 .collect();
+            // A coordinate that is neither divided nor wrapped is a plain stride.
             let whole = |t: &AccessTerm| t.divisor == 1 && t.modulus.is_none();
             match terms.as_slice() {
                 [] => {}
@@ -97,6 +101,8 @@ impl StickForm {
                     sticks.stride[d] = unsigned(t.multiplier) * unsigned(strides[*j]);
                 }
                 [(j, t)] if *j == last && whole(t) => sticks.stick = Some(d),
+                // A dimension in sticks: its quotient by the lanes of a stick counts sticks, its remainder counts
+                // lanes.
                 [(j, t), (k, lane)] | [(k, lane), (j, t)]
                     if *k == last
                         && *j != last
@@ -154,6 +160,7 @@ impl StickForm {
             })
             .filter(|(stride, n)| *n > 1 && *stride > 0)
             .collect();
+        // From the shortest step on: adjacent sticks become one burst, and every longer step repeats it.
         steps.sort_unstable();
         let (mut run, mut bursts) = (self.eps, 1u64);
         for (stride, n) in steps {
@@ -163,6 +170,7 @@ impl StickForm {
                 bursts *= n as u64;
             }
         }
+        // A broadcast dimension repeats elements that are moved once.
         let distinct = (0..self.rank()).filter(|d| self.stride[*d] > 0 || self.stick == Some(*d));
         let elements: u64 = distinct.map(|d| self.size[d] as u64).product();
         let width = self.format.byte_size() as u64;

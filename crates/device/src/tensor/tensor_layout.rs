@@ -1,6 +1,6 @@
-//! How a tensor lies, before it has memory.
+//! The layout of a tensor that may have no memory yet.
 //!
-//! Everything that decides how an operation runs (which operands have to be moved, how results lie,
+//! Everything that decides how an operation runs (which operands have to be moved, which layouts results have,
 //! what it costs) is decided on this; memory comes last, so that a plan needs none.
 
 use crate::card::mode::FloatMode;
@@ -20,7 +20,7 @@ use zellige_stick::{DataFormat, StickLayout};
 pub struct StoragePolicy {
     /// How 16-bit floats are encoded.
     pub mode: FloatMode,
-    /// Which dtypes are stored as they are.
+    /// Which dtypes are stored with all their bits.
     pub keep: KeptDtypes,
 }
 
@@ -55,7 +55,7 @@ impl TensorLayout {
         Ok(TensorLayout { layout: layout.clone(), view, dtype, format, storage })
     }
 
-    /// What it is stored by.
+    /// The policy by which it is stored.
     pub fn storage_policy(&self) -> StoragePolicy {
         self.storage
     }
@@ -65,7 +65,7 @@ impl TensorLayout {
         &self.layout
     }
 
-    /// Size, strides and offset, in the own strides of [`TensorLayout::stick_layout`].
+    /// Size, strides and offset, in the strides of [`TensorLayout::stick_layout`].
     pub fn view(&self) -> &StridedLayout {
         &self.view
     }
@@ -193,7 +193,7 @@ impl TensorLayout {
     /// Its form for kernels.
     ///
     /// # Errors
-    /// [`DeviceError::Irregular`] where kernels cannot read it as it lies.
+    /// [`DeviceError::Irregular`] where kernels cannot read it in its layout.
     pub fn stick_form(&self) -> Result<StickForm> {
         let form = StickForm::from_layout(&self.layout, &self.view, self.format)?;
         let (truth, float16) = (self.dtype == Dtype::Bool, self.dtype == Dtype::Float16);

@@ -91,6 +91,8 @@ impl MoveTraffic {
             ..CoreWork::default()
         };
         let moved = one.reads.total_bytes() + one.writes.total_bytes();
+        // A transfer is the work of its engine and of no core. Its host side is counted in elements, because the
+        // link carries no padding.
         if kind.is_transfer() {
             if kind == WorkKind::Upload {
                 (one.host_in, one.reads) = (self.read, MemoryTraffic::new());
@@ -104,6 +106,7 @@ impl MoveTraffic {
         let cores = cores.max(1) as u64;
         let padding = moved.saturating_sub(self.read + self.written);
         let slices = (0..cores).map(|core| {
+            // The first cores take one burst more, so that the division neither loses a burst nor counts one twice.
             let share = |n: u64| n / cores + u64::from(core < n % cores);
             let reads = sticks(&read_bursts, &share);
             let writes = sticks(&write_bursts, &share);
@@ -127,21 +130,24 @@ fn round_to_bursts(runs: &[(u64, u64)], block: u64) -> Vec<(u64, u64)> {
     let rounded: Vec<(u64, u64)> =
         runs.iter().map(|(n, c)| (n.next_multiple_of(128), *c)).collect();
     let bytes = rounded.iter().fold(0u64, |sum, (n, c)| sum.saturating_add(n.saturating_mul(*c)));
+    // Elements that are scattered over sticks would read each stick many times; gathering in the scratchpad reads
+    // the whole tensor once instead.
     if block == 0 || bytes <= block {
         return rounded;
     }
     vec![(TILE_BYTES, block / TILE_BYTES), (block % TILE_BYTES, 1)]
 }
 
-/// Moves of this process that are kept planned.
+/// Plans of moves that this process keeps.
 const MAX_KEPT_MOVES: usize = 256;
 
-/// Plans a move, or finds it planned.
+/// The mover of a move: a kept one, or a newly planned one.
 pub(super) fn find_mover(
     from: &TransferSide,
     to: &TransferSide,
     shape: &[i64],
 ) -> Result<Arc<Mover>> {
+    // For the process and not per card, because a plan depends on layouts and formats alone.
     static MOVES: LazyLock<PlanCache> = LazyLock::new(|| PlanCache::new(MAX_KEPT_MOVES));
     let formats = MoveDtypes::Formats { from: from.format, to: to.format };
     let mover = MOVES.plan_or_reuse(&from.layout, &to.layout, shape, formats, PaddingFill::Leave);
@@ -167,7 +173,7 @@ pub(super) fn narrows_integers(from: &TensorLayout, to: &TensorLayout) -> bool {
     from.dtype() == to.dtype() && from.format() == Format::I64 && to.format() == Format::I32
 }
 
-/// Plans a move, or finds it planned, and hands the mover to `run`.
+/// Calls `run` with the mover of a move.
 fn run_between(
     from: &TransferSide,
     to: &TransferSide,
@@ -242,6 +248,7 @@ fn host_side(
 ) -> Result<TransferSide> {
     let format = host_format(dtype)?;
     if let Some(range) = host.address_range() {
+        // A view with negative strides may begin in the middle of the memory, but must not reach in front of it.
         if range.min < 0 {
             return Err(refuse_operand(
                 "a host tensor",
@@ -249,6 +256,7 @@ fn host_side(
                 format!("its first element would lie {} before its memory", -range.min),
             ));
         }
+        // In 128 bits, because an address times a width may not fit in 64.
         let needed = (range.max.unsigned_abs() as u128 + 1) * format.byte_size() as u128;
         if (found as u128) < needed {
             let needed = usize::try_from(needed).unwrap_or(usize::MAX);
@@ -330,13 +338,13 @@ impl Tensor {
         out_of_range::find_out_of_range(bytes, host, from.format, self.format())
     }
 
-    /// Whether setting every element to this number makes infinities of it that it was not.
+    /// Whether setting every element to this finite number would store infinities.
     pub fn is_out_of_range(&self, value: impl Into<HostScalar>) -> bool {
         out_of_range::is_number_out_of_range(value.into(), self.format())
     }
 
     /// Its elements that are NaN: how many, and where the first one is; none where no element is. The
-    /// memory is looked through as it lies, and elements are only asked for where that finds one, as
+    /// memory is searched in the order of its addresses; elements are only read where that finds a NaN, because
     /// padding may be anything.
     ///
     /// # Errors
@@ -383,7 +391,7 @@ impl Tensor {
         Ok(self.download_with_traffic(dtype)?.0)
     }
 
-    /// The same, and what it took.
+    /// The same, and the traffic of the transfer.
     ///
     /// # Errors
     /// As [`Tensor::read_into`].
@@ -424,7 +432,7 @@ impl Tensor {
             let (buffer, host) = (&held.0, &held.1);
             let from = TransferSide { layout: host.to_layout()?, format: src.format() };
             self.receive_from(&from, buffer)?;
-            // The host's way around is not the card's.
+            // What the detour through the host takes is not charged, because the card would copy directly.
             return src.tensor_layout().plan_copy_to(self.tensor_layout());
         }
         let moved = src.with_side(|from, memory| self.receive_from(from, memory))?;

@@ -1,4 +1,4 @@
-//! Where a host tensor is to lie on the card, as people say it.
+//! The layout of a host tensor on the card, as a user writes it.
 
 use crate::card::Card;
 use crate::error::Result;

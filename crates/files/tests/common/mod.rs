@@ -1,4 +1,4 @@
-//! A folder that goes when the test ends, and where the samples are.
+//! A temporary folder for each test, and the folder of the samples.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,65 +1,218 @@
 //! AVX2 with F16C: kernels in steps of 32 elements.
 //!
-//! As with AVX-512, pairs between 16-bit formats, and a few that only move bits, have steps of their
-//! own ([`direct`]), and the other pairs of small floats meet in binary32 ([`through`]): a [`reader`]
-//! and a [`writer`] per format. Sources that have to be rounded to odd (float64, wide integers) and
-//! integer destinations are left to the compiler.
+//! What the driver ([`vector`]) needs of the instruction set: a [`reader`] and a [`writer`] per format, operations on
+//! 16-bit elements, and steps of its [`own`] for pairs that only move bits. Sources that have to be rounded to odd
+//! (float64, wide integers) and integer destinations are left to the compiler.
 
 pub(super) mod arithmetic;
-mod direct;
+mod lanes;
+mod own;
 mod reader;
 pub(super) mod row;
-mod through;
 mod writer;
 
 use std::arch::x86_64::*;
-use std::mem::MaybeUninit;
 
-use super::{ConvertKernel, KernelPair, RowStrides, portable};
+use super::vector::WriteFloatFormats;
+use super::vector::{self, ConvertStep, LaneRegisters, ReadExactFormats, VectorIsa};
+use super::{KernelPair, RowStrides, portable};
 use crate::element::Element;
 use crate::format::Format;
 
-/// Elements per step.
-const STEP_ELEMENTS: usize = 32;
+/// AVX2 with the conversions of F16C.
+pub(super) struct Avx2;
 
-/// Bytes of source that a streaming kernel asks for before it reads them.
-const PREFETCH_BYTES: usize = 1024;
-
-/// 32 elements at once.
-trait Avx2Step {
-    /// Bytes of a source element.
-    const IN: usize;
-    /// Bytes of a destination element.
-    const OUT: usize;
-
-    /// Converts 32 elements. With `STREAM`, `dst` is a multiple of 32, and the stores go past the
-    /// cache.
-    ///
-    /// # Safety
-    /// The machine has AVX2 and F16C; `src` and `dst` are valid for 32 elements.
-    unsafe fn convert_step<const STREAM: bool>(src: *const u8, dst: *mut u8);
+impl LaneRegisters for Avx2 {
+    type Lanes = lanes::Avx2Lanes;
 }
 
-/// The pairs that are written by hand.
-pub(super) fn select_kernels(src: Format, dst: Format) -> Option<KernelPair> {
-    if src == dst {
-        return Some(direct::copy_kernels(src.byte_size()));
+impl ReadExactFormats for Avx2 {}
+
+impl WriteFloatFormats for Avx2 {}
+
+impl VectorIsa for Avx2 {
+    type Words = [__m256i; 2];
+    type WordMask = [__m256i; 2];
+
+    const PREFETCH_BYTES: Option<usize> = Some(1024);
+    const STREAMS_ROWS: bool = true;
+
+    vector::drivers!(Avx2, "avx2,f16c");
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn run_short_array<K: ConvertStep>(src: *const u8, dst: *mut u8, count: usize) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { run_buffered_array::<K>(src, dst, count) }
     }
-    direct::select_direct_kernels(src, dst).or_else(|| through::select_through_kernels(src, dst))
-}
 
-fn step_kernels<K: Avx2Step>() -> KernelPair {
-    KernelPair {
-        cached: run_steps::<K> as ConvertKernel,
-        streaming: run_non_temporal::<K>,
-        streaming_rows: Some(run_rows_non_temporal::<K>),
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn load_words(src: *const u8) -> [__m256i; 2] {
+        // SAFETY: 32 elements are two vectors.
+        unsafe { [load_register(src), load_register(src.add(32))] }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn store_words<const STREAM: bool>(dst: *mut u8, words: [__m256i; 2]) {
+        // SAFETY: 32 elements are two vectors.
+        unsafe {
+            store_register::<STREAM>(dst, words[0]);
+            store_register::<STREAM>(dst.add(32), words[1]);
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn splat_word(word: u16) -> [__m256i; 2] {
+        [_mm256_set1_epi16(word.cast_signed()); 2]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn and_words(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+        [_mm256_and_si256(a[0], b[0]), _mm256_and_si256(a[1], b[1])]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn or_words(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+        [_mm256_or_si256(a[0], b[0]), _mm256_or_si256(a[1], b[1])]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn add_words(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+        [_mm256_add_epi16(a[0], b[0]), _mm256_add_epi16(a[1], b[1])]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn subtract_saturating(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+        [_mm256_subs_epu16(a[0], b[0]), _mm256_subs_epu16(a[1], b[1])]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn min_words(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+        [_mm256_min_epu16(a[0], b[0]), _mm256_min_epu16(a[1], b[1])]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn halve_rounding_up(words: [__m256i; 2]) -> [__m256i; 2] {
+        // The average with zero, which rounds up.
+        let zero = _mm256_setzero_si256();
+        [_mm256_avg_epu16(words[0], zero), _mm256_avg_epu16(words[1], zero)]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn shift_left<const BITS: u32>(words: [__m256i; 2]) -> [__m256i; 2] {
+        // The intrinsic wants a constant of another type, which no expression of `BITS` may be.
+        match BITS {
+            1 => [_mm256_slli_epi16::<1>(words[0]), _mm256_slli_epi16::<1>(words[1])],
+            2 => [_mm256_slli_epi16::<2>(words[0]), _mm256_slli_epi16::<2>(words[1])],
+            _ => {
+                const { assert!(BITS <= 3, "the formulas need no more") };
+                [_mm256_slli_epi16::<3>(words[0]), _mm256_slli_epi16::<3>(words[1])]
+            }
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn shift_right<const BITS: u32>(words: [__m256i; 2]) -> [__m256i; 2] {
+        if BITS == 2 {
+            [_mm256_srli_epi16::<2>(words[0]), _mm256_srli_epi16::<2>(words[1])]
+        } else {
+            const { assert!(BITS == 2 || BITS == 3, "the formulas need no others") };
+            [_mm256_srli_epi16::<3>(words[0]), _mm256_srli_epi16::<3>(words[1])]
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn at_least(magnitude: [__m256i; 2], low: u16) -> [__m256i; 2] {
+        // AVX2 compares signed numbers only, which will do: magnitudes have no sign bit.
+        let below = _mm256_set1_epi16((low - 1).cast_signed());
+        [_mm256_cmpgt_epi16(magnitude[0], below), _mm256_cmpgt_epi16(magnitude[1], below)]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn equal_to(words: [__m256i; 2], word: u16) -> [__m256i; 2] {
+        let word = _mm256_set1_epi16(word.cast_signed());
+        [_mm256_cmpeq_epi16(words[0], word), _mm256_cmpeq_epi16(words[1], word)]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn within(magnitude: [__m256i; 2], low: u16, high: u16) -> [__m256i; 2] {
+        let (below, high) =
+            (_mm256_set1_epi16((low - 1).cast_signed()), _mm256_set1_epi16(high.cast_signed()));
+        let inside =
+            |x| _mm256_and_si256(_mm256_cmpgt_epi16(x, below), _mm256_cmpgt_epi16(high, x));
+        [inside(magnitude[0]), inside(magnitude[1])]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn either(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+        [_mm256_or_si256(a[0], b[0]), _mm256_or_si256(a[1], b[1])]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn is_any(mask: [__m256i; 2]) -> bool {
+        let any = _mm256_or_si256(mask[0], mask[1]);
+        _mm256_testz_si256(any, any) == 0
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn select_words(
+        mask: [__m256i; 2],
+        yes: [__m256i; 2],
+        no: [__m256i; 2],
+    ) -> [__m256i; 2] {
+        [_mm256_blendv_epi8(no[0], yes[0], mask[0]), _mm256_blendv_epi8(no[1], yes[1], mask[1])]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn keep_zero(magnitude: [__m256i; 2], words: [__m256i; 2]) -> [__m256i; 2] {
+        let zero = _mm256_setzero_si256();
+        let keep = |magnitude, word| _mm256_andnot_si256(_mm256_cmpeq_epi16(magnitude, zero), word);
+        [keep(magnitude[0], words[0]), keep(magnitude[1], words[1])]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn prefetch_array_line(at: *const u8) {
+        _mm_prefetch::<_MM_HINT_T1>(at.cast());
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn prefetch_row_line(at: *const u8) {
+        _mm_prefetch::<_MM_HINT_T0>(at.cast());
+    }
+
+    fn copy_kernels(size: usize) -> KernelPair {
+        own::copy_kernels(size)
+    }
+
+    fn select_own_kernels(src: Format, dst: Format) -> Option<KernelPair> {
+        own::select_own_kernels(src, dst)
     }
 }
 
 /// The portable loop, compiled for AVX2.
 ///
 /// # Safety
-/// As for every [`ConvertKernel`].
+/// As for every [`ConvertKernel`](super::ConvertKernel).
 #[target_feature(enable = "avx2,f16c")]
 pub(super) unsafe fn run_portable_loop<S: Element, D: Element>(
     src: *const u8,
@@ -70,112 +223,13 @@ pub(super) unsafe fn run_portable_loop<S: Element, D: Element>(
     unsafe { portable::convert_portably::<S, D>(src, dst, count) }
 }
 
-/// Steps over the array; the last one is pulled back so that it ends where the array ends. It does
-/// some elements twice, to the same result, as source and destination are apart.
-#[target_feature(enable = "avx2,f16c")]
-unsafe fn run_steps<K: Avx2Step>(src: *const u8, dst: *mut u8, count: usize) {
-    if count < STEP_ELEMENTS {
-        // SAFETY: the caller's promise is passed on.
-        return unsafe { run_short_array::<K>(src, dst, count) };
-    }
-    let last = count - STEP_ELEMENTS;
-    let mut at = 0;
-    loop {
-        // SAFETY: `at + 32 <= count`.
-        unsafe { K::convert_step::<false>(src.add(at * K::IN), dst.add(at * K::OUT)) };
-        if at == last {
-            return;
-        }
-        at = (at + STEP_ELEMENTS).min(last);
-    }
-}
-
-/// Fewer than 32 elements go through buffers of a whole step.
+/// Fewer than 32 elements. The buffers stay out of the frame of [`vector::run_steps`], whose loop is all that most calls
+/// need.
 #[target_feature(enable = "avx2,f16c")]
 #[inline(never)]
-unsafe fn run_short_array<K: Avx2Step>(src: *const u8, dst: *mut u8, count: usize) {
-    if count == 0 {
-        return;
-    }
-    // Any bits are a number to convert, so that nothing is left uninitialised.
-    let mut input = [_mm256_setzero_si256(); STEP_ELEMENTS * 8 / 32];
-    let mut output = [const { MaybeUninit::<__m256i>::uninit() }; STEP_ELEMENTS * 8 / 32];
-    let (input, output) = (input.as_mut_ptr().cast::<u8>(), output.as_mut_ptr().cast::<u8>());
-    // SAFETY: the buffers hold 32 elements of at most 8 bytes, and `count` is less; the arrays hold
-    // `count` by the caller's promise. The step writes what is then copied.
-    unsafe {
-        input.copy_from_nonoverlapping(src, count * K::IN);
-        K::convert_step::<false>(input, output);
-        dst.copy_from_nonoverlapping(output, count * K::OUT);
-    }
-}
-
-/// Like [`run_steps`], past the cache: ordinary stores up to a multiple of 64 bytes and for what is left
-/// at the end. The caller fences.
-#[target_feature(enable = "avx2,f16c")]
-unsafe fn run_non_temporal<K: Avx2Step>(src: *const u8, dst: *mut u8, count: usize) {
-    let head = dst.align_offset(64) / K::OUT;
-    // An address that no whole number of elements leads to is left to ordinary stores.
-    let aligned = dst.addr().wrapping_add(head * K::OUT).is_multiple_of(64);
-    if !aligned || count < head + 2 * STEP_ELEMENTS {
-        // SAFETY: the caller's promise is passed on.
-        return unsafe { run_steps::<K>(src, dst, count) };
-    }
-    if head > 0 {
-        // SAFETY: `head < count`.
-        unsafe { run_steps::<K>(src, dst, head) };
-    }
-    let steps = (count - head) / STEP_ELEMENTS;
-    let mut at = head;
-    for _ in 0..steps {
-        let from = src.wrapping_add(at * K::IN);
-        for line in (0..STEP_ELEMENTS * K::IN).step_by(64) {
-            _mm_prefetch::<_MM_HINT_T1>(from.wrapping_add(PREFETCH_BYTES + line).cast());
-        }
-        // SAFETY: `at + 32 <= count`. The first address is a multiple of 64, and 32 elements are a
-        // multiple of 32 bytes.
-        unsafe { K::convert_step::<true>(from, dst.add(at * K::OUT)) };
-        at += STEP_ELEMENTS;
-    }
-    if at < count {
-        // SAFETY: what is left, inside both ranges.
-        unsafe { run_steps::<K>(src.add(at * K::IN), dst.add(at * K::OUT), count - at) };
-    }
-}
-
-/// Bytes of source that a kernel of rows asks for before it reads them.
-const ROWS_AHEAD: usize = 1024;
-
-/// Rows of whole steps past the cache, to places that are multiples of 64: what a row needs is set up once
-/// for all of them, and rows that follow one another are asked for ahead. The caller fences.
-///
-/// # Safety
-/// As for every [`ConvertKernel`], at every row; `count` is a multiple of 32, `dst` and the distance of its rows
-/// are multiples of 64.
-#[target_feature(enable = "avx2,f16c")]
-unsafe fn run_rows_non_temporal<K: Avx2Step>(
-    src: *const u8,
-    dst: *mut u8,
-    count: usize,
-    rows: RowStrides,
-) {
-    // Rows apart from one another come again, a little further on, and the hardware fetches those.
-    let follow = rows.src == (count * K::IN).cast_signed();
-    let (mut from, mut to) = (src, dst);
-    for _ in 0..rows.count {
-        for at in (0..count).step_by(STEP_ELEMENTS) {
-            if follow {
-                let soon = from.wrapping_add(at * K::IN + ROWS_AHEAD);
-                for line in (0..STEP_ELEMENTS * K::IN).step_by(64) {
-                    _mm_prefetch::<_MM_HINT_T0>(soon.wrapping_add(line).cast());
-                }
-            }
-            // SAFETY: the caller's promise: the step lies inside a row.
-            unsafe { K::convert_step::<true>(from.add(at * K::IN), to.add(at * K::OUT)) };
-        }
-        from = from.wrapping_offset(rows.src);
-        to = to.wrapping_offset(rows.dst);
-    }
+unsafe fn run_buffered_array<K: ConvertStep>(src: *const u8, dst: *mut u8, count: usize) {
+    // SAFETY: the caller's promise is passed on.
+    unsafe { vector::run_short_array::<K>(src, dst, count) }
 }
 
 /// Loads 32 bytes.

@@ -1,61 +1,218 @@
 //! AVX-512: kernels in steps of 32 elements.
 //!
-//! Pairs between 16-bit formats, and a few that only move bits, have steps of their own
-//! ([`direct`]). All others that [round by way of binary32](crate::hub) meet there in registers
-//! ([`through`]): a [`reader`] and a [`writer`] per format instead of a kernel per pair. The rest
-//! is left to the compiler.
+//! What the driver ([`vector`]) needs of the instruction set: a [`reader`] and a [`writer`] per format, operations on
+//! 16-bit elements, and steps of its [`own`] for pairs that only move bits. Here 64-bit floats and wide integers are
+//! read too, rounded to odd, and integers are written. The rest is left to the compiler.
 
 pub(super) mod arithmetic;
-mod direct;
+mod lanes;
+mod own;
 mod reader;
 pub(super) mod row;
-mod through;
 mod writer;
 
 use std::arch::x86_64::*;
 
-use super::{ConvertKernel, KernelPair, RowStrides, portable};
+use super::vector::{self, ConvertStep, LaneRegisters, ReadExactFormats, STEP_ELEMENTS, VectorIsa};
+use super::vector::{ReadFormat, ThroughF32, WriteFloatFormats, step_kernels};
+use super::{KernelPair, RowStrides, portable};
 use crate::element::Element;
 use crate::format::Format;
+use crate::small::{Bf16, Dl16, Dl16Inf, F8E4M3Fn, F8E5M2, F8E5M2Fnuz, F16};
 
-/// Elements per step.
-const STEP_ELEMENTS: usize = 32;
+/// AVX-512 with its extensions for bytes, words and short vectors.
+pub(super) struct Avx512;
 
-/// 32 elements at once.
-trait Avx512Step {
-    /// Bytes of a source element.
-    const IN: usize;
-    /// Bytes of a destination element.
-    const OUT: usize;
-
-    /// Converts 32 elements. With `STREAM`, `dst` is a multiple of 64, or of 32 where elements have
-    /// one byte, and the stores go past the cache.
-    ///
-    /// # Safety
-    /// The machine has AVX-512; `src` and `dst` are valid for 32 elements.
-    unsafe fn convert_step<const STREAM: bool>(src: *const u8, dst: *mut u8);
+impl LaneRegisters for Avx512 {
+    type Lanes = lanes::Avx512Lanes;
 }
 
-/// The pairs that are written by hand.
-pub(super) fn select_kernels(src: Format, dst: Format) -> Option<KernelPair> {
-    if src == dst {
-        return Some(direct::copy_kernels(src.byte_size()));
+impl ReadExactFormats for Avx512 {}
+
+impl WriteFloatFormats for Avx512 {}
+
+impl VectorIsa for Avx512 {
+    type Words = __m512i;
+    type WordMask = u32;
+
+    // A register is a whole cache line here, and with such steps prefetching made streamed rows slower.
+    const PREFETCH_BYTES: Option<usize> = None;
+    const STREAMS_ROWS: bool = true;
+
+    vector::drivers!(Avx512, "avx512f,avx512bw,avx512dq,avx512vl");
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn run_short_array<K: ConvertStep>(src: *const u8, dst: *mut u8, count: usize) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { run_masked_array::<K>(src, dst, count) }
     }
-    direct::select_direct_kernels(src, dst).or_else(|| through::select_through_kernels(src, dst))
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn load_words(src: *const u8) -> __m512i {
+        // SAFETY: 32 elements are one vector.
+        unsafe { _mm512_loadu_si512(src.cast()) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn store_words<const STREAM: bool>(dst: *mut u8, words: __m512i) {
+        // SAFETY: 32 elements are one vector.
+        unsafe { store_register::<STREAM>(dst, words) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn splat_word(word: u16) -> __m512i {
+        _mm512_set1_epi16(word.cast_signed())
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn and_words(a: __m512i, b: __m512i) -> __m512i {
+        _mm512_and_si512(a, b)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn or_words(a: __m512i, b: __m512i) -> __m512i {
+        _mm512_or_si512(a, b)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn add_words(a: __m512i, b: __m512i) -> __m512i {
+        _mm512_add_epi16(a, b)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn subtract_saturating(a: __m512i, b: __m512i) -> __m512i {
+        _mm512_subs_epu16(a, b)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn min_words(a: __m512i, b: __m512i) -> __m512i {
+        _mm512_min_epu16(a, b)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn halve_rounding_up(words: __m512i) -> __m512i {
+        // The average with zero, which rounds up.
+        _mm512_avg_epu16(words, _mm512_setzero_si512())
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn shift_left<const BITS: u32>(words: __m512i) -> __m512i {
+        _mm512_slli_epi16::<BITS>(words)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn shift_right<const BITS: u32>(words: __m512i) -> __m512i {
+        _mm512_srli_epi16::<BITS>(words)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn at_least(magnitude: __m512i, low: u16) -> u32 {
+        _mm512_cmpge_epu16_mask(magnitude, _mm512_set1_epi16(low.cast_signed()))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn equal_to(words: __m512i, word: u16) -> u32 {
+        _mm512_cmpeq_epi16_mask(words, _mm512_set1_epi16(word.cast_signed()))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn within(magnitude: __m512i, low: u16, high: u16) -> u32 {
+        // What is below `low` wraps around to numbers above the range: one comparison instead of two.
+        let above = _mm512_sub_epi16(magnitude, _mm512_set1_epi16(low.cast_signed()));
+        _mm512_cmplt_epu16_mask(above, _mm512_set1_epi16((high - low).cast_signed()))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn either(a: u32, b: u32) -> u32 {
+        a | b
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn is_any(mask: u32) -> bool {
+        mask != 0
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn select_words(mask: u32, yes: __m512i, no: __m512i) -> __m512i {
+        _mm512_mask_mov_epi16(no, mask, yes)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn keep_zero(magnitude: __m512i, words: __m512i) -> __m512i {
+        _mm512_maskz_mov_epi16(_mm512_test_epi16_mask(magnitude, magnitude), words)
+    }
+
+    unsafe fn prefetch_array_line(_: *const u8) {}
+
+    unsafe fn prefetch_row_line(_: *const u8) {}
+
+    fn copy_kernels(size: usize) -> KernelPair {
+        own::copy_kernels(size)
+    }
+
+    fn select_own_kernels(src: Format, dst: Format) -> Option<KernelPair> {
+        own::select_own_kernels(src, dst)
+    }
+
+    fn select_further_kernels(src: Format, dst: Format) -> Option<KernelPair> {
+        match src {
+            Format::F32 => select_to_integer::<f32>(dst),
+            Format::F16 => select_to_integer::<F16>(dst),
+            Format::BF16 => select_to_integer::<Bf16>(dst),
+            Format::DL16 => select_to_integer::<Dl16>(dst),
+            Format::DL16INF => select_to_integer::<Dl16Inf>(dst),
+            Format::F8E4M3FN => select_to_integer::<F8E4M3Fn>(dst),
+            Format::F8E5M2 => select_to_integer::<F8E5M2>(dst),
+            Format::F8E5M2FNUZ => select_to_integer::<F8E5M2Fnuz>(dst),
+            // Rounded to odd, which is not the number: good for formats with fewer bits only.
+            Format::F64 => vector::select_to_small_float::<Avx512, f64>(dst),
+            Format::I64 => vector::select_to_small_float::<Avx512, i64>(dst),
+            Format::I32 => vector::select_to_small_float::<Avx512, i32>(dst),
+            Format::U32 => vector::select_to_small_float::<Avx512, u32>(dst),
+            Format::I16 | Format::I8 | Format::U8 | Format::Bool => None,
+        }
+    }
 }
 
-fn step_kernels<K: Avx512Step>() -> KernelPair {
-    KernelPair {
-        cached: run_steps::<K> as ConvertKernel,
-        streaming: run_non_temporal::<K>,
-        streaming_rows: Some(run_rows_non_temporal::<K>),
-    }
+/// Floats that are exact as binary32 to integers, which are truncated from the same numbers, and saturate.
+fn select_to_integer<S: Element>(dst: Format) -> Option<KernelPair>
+where
+    Avx512: ReadFormat<S>,
+{
+    Some(match dst {
+        Format::I64 => step_kernels::<Avx512, ThroughF32<Avx512, S, i64>>(),
+        Format::I32 => step_kernels::<Avx512, ThroughF32<Avx512, S, i32>>(),
+        Format::U32 => step_kernels::<Avx512, ThroughF32<Avx512, S, u32>>(),
+        Format::I16 => step_kernels::<Avx512, ThroughF32<Avx512, S, i16>>(),
+        Format::I8 => step_kernels::<Avx512, ThroughF32<Avx512, S, i8>>(),
+        Format::U8 => step_kernels::<Avx512, ThroughF32<Avx512, S, u8>>(),
+        _ => return None,
+    })
 }
 
 /// The portable loop, compiled for AVX-512.
 ///
 /// # Safety
-/// As for every [`ConvertKernel`].
+/// As for every [`ConvertKernel`](super::ConvertKernel).
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) unsafe fn run_portable_loop<S: Element, D: Element>(
     src: *const u8,
@@ -66,30 +223,10 @@ pub(super) unsafe fn run_portable_loop<S: Element, D: Element>(
     unsafe { portable::convert_portably::<S, D>(src, dst, count) }
 }
 
-/// Steps over the array; the last one is pulled back so that it ends where the array ends. It does
-/// some elements twice, to the same result, as source and destination are apart.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn run_steps<K: Avx512Step>(src: *const u8, dst: *mut u8, count: usize) {
-    if count < STEP_ELEMENTS {
-        // SAFETY: the caller's promise is passed on.
-        return unsafe { run_short_array::<K>(src, dst, count) };
-    }
-    let last = count - STEP_ELEMENTS;
-    let mut at = 0;
-    loop {
-        // SAFETY: `at + 32 <= count`.
-        unsafe { K::convert_step::<false>(src.add(at * K::IN), dst.add(at * K::OUT)) };
-        if at == last {
-            return;
-        }
-        at = (at + STEP_ELEMENTS).min(last);
-    }
-}
-
 /// Fewer than 32 elements go through buffers of a whole step, in and out under a mask.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 #[inline(never)]
-unsafe fn run_short_array<K: Avx512Step>(src: *const u8, dst: *mut u8, count: usize) {
+unsafe fn run_masked_array<K: ConvertStep>(src: *const u8, dst: *mut u8, count: usize) {
     if count == 0 {
         return;
     }
@@ -121,59 +258,6 @@ fn tail_byte_mask(bytes: usize, i: usize) -> u64 {
     match bytes.saturating_sub(i * 64) {
         left @ 0..64 => (1 << left) - 1,
         _ => u64::MAX,
-    }
-}
-
-/// Like [`run_steps`], past the cache: ordinary stores up to a multiple of 64 bytes and for what is left
-/// at the end. The caller fences.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn run_non_temporal<K: Avx512Step>(src: *const u8, dst: *mut u8, count: usize) {
-    let head = dst.align_offset(64) / K::OUT;
-    // An address that no whole number of elements leads to is left to ordinary stores.
-    let aligned = dst.addr().wrapping_add(head * K::OUT).is_multiple_of(64);
-    if !aligned || count < head + 2 * STEP_ELEMENTS {
-        // SAFETY: the caller's promise is passed on.
-        return unsafe { run_steps::<K>(src, dst, count) };
-    }
-    if head > 0 {
-        // SAFETY: `head < count`.
-        unsafe { run_steps::<K>(src, dst, head) };
-    }
-    let steps = (count - head) / STEP_ELEMENTS;
-    let mut at = head;
-    for _ in 0..steps {
-        // SAFETY: `at + 32 <= count`. The first address is a multiple of 64, and 32 elements are
-        // 32 bytes or a multiple of 64.
-        unsafe { K::convert_step::<true>(src.add(at * K::IN), dst.add(at * K::OUT)) };
-        at += STEP_ELEMENTS;
-    }
-    if at < count {
-        // SAFETY: what is left, inside both ranges.
-        unsafe { run_steps::<K>(src.add(at * K::IN), dst.add(at * K::OUT), count - at) };
-    }
-}
-
-/// Rows of whole steps past the cache, to places that are multiples of 64: what a row needs is set up once
-/// for all of them. Nothing is asked for ahead: with registers of a line that was slower. The caller fences.
-///
-/// # Safety
-/// As for every [`ConvertKernel`], at every row; `count` is a multiple of 32, `dst` and the distance of its rows
-/// are multiples of 64.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn run_rows_non_temporal<K: Avx512Step>(
-    src: *const u8,
-    dst: *mut u8,
-    count: usize,
-    rows: RowStrides,
-) {
-    let (mut from, mut to) = (src, dst);
-    for _ in 0..rows.count {
-        for at in (0..count).step_by(STEP_ELEMENTS) {
-            // SAFETY: the caller's promise: the step lies inside a row.
-            unsafe { K::convert_step::<true>(from.add(at * K::IN), to.add(at * K::OUT)) };
-        }
-        from = from.wrapping_offset(rows.src);
-        to = to.wrapping_offset(rows.dst);
     }
 }
 

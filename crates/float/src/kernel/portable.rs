@@ -13,7 +13,7 @@ struct UnalignedElement<T: Copy>(T);
 /// functions that may use more than the baseline.
 ///
 /// # Safety
-/// As for every [`ConvertKernel`](super::Kernel).
+/// As for every [`ConvertKernel`](super::ConvertKernel).
 #[inline(always)]
 pub(super) unsafe fn convert_portably<S: Element, D: Element>(
     src: *const u8,

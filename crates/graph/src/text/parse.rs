@@ -93,6 +93,7 @@ fn parse_input(c: &mut TextCursor<'_>, text: &str) -> Result<SourceInput> {
     c.expect_char('[', "before the size")?;
     let mut size = Vec::new();
     while !c.eat_char(']') {
+        // A size is a number or a symbol, and the first character tells which.
         if c.peek_char().is_some_and(|ch| ch.is_alphabetic()) {
             size.push(SymbolicSize::Symbol(parse_name(c, "a size")?.value.into()));
         } else {
@@ -200,6 +201,7 @@ fn parse_op(c: &mut TextCursor<'_>, text: &str) -> Result<SourceOp> {
             }
         } else {
             let at = c.next_token_start();
+            // JSON has no infinities, so that they are read before a JSON value is tried.
             let infinity = ["+inf", "-inf"].into_iter().find(|w| text[at..].starts_with(w));
             if let Some(word) = infinity {
                 c.skip_to_place(at + word.len());
@@ -220,6 +222,8 @@ fn parse_op(c: &mut TextCursor<'_>, text: &str) -> Result<SourceOp> {
     loop {
         let next = c.clone().read_word().map(|w| w.value);
         match next {
+            // `pin`, `place`, `split` and `at` are words and no keywords: graphs from models have tensors of such
+            // names, and a line has no end mark.
             // A result of the next line may be called so.
             Some("pin") if pinned.is_none() && !names_a_result(c, "pin") => {
                 pinned = parse_pin(c, text)?;

@@ -30,6 +30,7 @@ impl Graph {
             match &t.def {
                 TensorOrigin::Input(role) => source.inputs.push(input(t, *role)),
                 TensorOrigin::Constant(_) => {}
+                // An operation with several results is written once, at its first result.
                 TensorOrigin::Result(node, _) if written[node.0] => {}
                 TensorOrigin::Result(node, _) => {
                     written[node.0] = true;
@@ -75,6 +76,8 @@ impl Graph {
 
 fn json_number(value: f64) -> Value {
     #[allow(clippy::cast_possible_truncation, reason = "whole and small, as just checked")]
+    // A whole number is written without a point, as a programmer would, where reading it back gives the same
+    // constant. Minus zero is no integer, and past 2^53 a float64 has no digit after which it could be cut.
     if value.fract() == 0.0 && value.abs() < 1e15 && value.is_sign_positive() {
         return Value::from(value as i64);
     }

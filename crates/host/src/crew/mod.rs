@@ -1,11 +1,11 @@
-//! Threads that wait between calls: starting one takes longer than many a move.
+//! Threads that wait between calls, because starting a thread takes longer than many a move.
 //!
-//! A call is cut into pieces. The caller takes one after another, and so do the helpers that it has called;
-//! it never waits for one that has not begun, as it does what nobody has taken itself. What it has to wait for
-//! is a helper in the middle of a piece, which writes where the caller will read. A helper that has lost its
-//! core there holds the caller up for as long as others keep that core, often for many times the call. So
-//! helpers are called where a core is free for them (`outlook.rs`), look again while they work and leave where
-//! others have come, and are called again when those have gone.
+//! A call is cut into pieces. The caller takes one after another, and so do the helpers that it has called. The
+//! caller never waits for a helper that has not begun, because it runs the pieces that are left itself. It has to
+//! wait for a helper in the middle of a piece, which writes where the caller will read. A helper that has lost its
+//! core there delays the caller for as long as others keep that core, often for many times the call. So helpers
+//! are called where a core is free for them (`outlook.rs`), check again while they work, leave where other threads
+//! have come, and are called again when those have gone.
 //!
 //! A call owns its helpers until it ends, so calls from several threads, and calls inside of calls, never wait
 //! for each other.
@@ -33,7 +33,7 @@ use worker::{CrewWorker, IdleWorkers};
 /// another. Short ones are best, some ten microseconds.
 ///
 /// # Panics
-/// Where a piece does, after those that were begun have returned; the rest is not begun.
+/// Where a piece panics, after the pieces that were begun have returned; the others are not begun.
 pub fn share_pieces(threads: usize, pieces: usize, work: &(dyn Fn(usize) + Sync)) {
     CREW.share_with_helpers(threads, pieces, 1, &|range| range.for_each(work));
 }
@@ -49,25 +49,25 @@ pub fn share_piece_ranges(
     CREW.share_with_helpers(threads, pieces, together.max(1), work);
 }
 
-/// Runs `work` while calls have as many helpers as they ask for, on any machine: for tests.
+/// Runs `work` while every call has as many helpers as it wants, on any machine: for tests.
 #[doc(hidden)]
 pub fn insist_on_helpers<T>(work: impl FnOnce() -> T) -> T {
     CREW.insist_while_running(work)
 }
 
-/// Whether some [`insist`] is under way: then also what is too short for threads is shared.
+/// Whether some [`insist_on_helpers`] is running: then work that is too short for threads is shared too.
 #[doc(hidden)]
 pub fn is_insisting_on_helpers() -> bool {
     CREW.outlook.insisted.load(Ordering::Relaxed) > 0
 }
 
-/// How long a caller looks for the end of the last piece, at most, before it sleeps: as long as a few pieces
-/// take, as being woken takes longer.
+/// How long a caller spins until the last piece ends, at most, before it sleeps. Being woken takes longer than a few
+/// pieces do (17 November 2026).
 const LONGEST_LOOK: Duration = Duration::from_micros(50);
 
 static CREW: ThreadCrew = ThreadCrew::new(CoreOutlook::new(count_running_threads));
 
-/// Workers, and what is known of the cores that they run on.
+/// Workers, and the state of the cores that they run on.
 struct ThreadCrew {
     idle: Mutex<IdleWorkers>,
     outlook: CoreOutlook,
@@ -121,9 +121,11 @@ impl ThreadCrew {
             longest = longest.max(end - begin);
             begin = end;
         }
-        // Whoever has not begun is not waited for.
+        // A helper that has not begun may never get a core, so it is not waited for.
         helpers.iter().for_each(CrewWorker::recall_call);
         if !call.is_finished() {
+            // For about two pieces the end is near; behind that the helper has probably lost its core, and spinning
+            // would use a core on which it could finish.
             let waits = Instant::now();
             worker::spin_then_park_until(&self.outlook, (longest * 2).min(LONGEST_LOOK), || {
                 call.is_finished()
@@ -148,7 +150,7 @@ impl ThreadCrew {
             0 => return,
             missing => self.outlook.count_spare_helpers(missing),
         };
-        // Those that have left are called before others.
+        // Helpers of this call that have left are called before others, because their caches have its data.
         for worker in helpers.iter().filter(|w| !w.is_helping()).take(more) {
             worker.send_call(Arc::clone(call));
             more -= 1;

@@ -1,44 +1,46 @@
-//! Whether a helper would run at once, or only wait for a core.
+//! The decision whether a helper would find a core at once.
 //!
-//! A helper that is taken from its core in the middle of a piece holds up its caller, for as long as other
-//! threads use the core. So helpers are asked for only where a core seems to be free: by how many threads run
-//! on the machine at the moment, where the system says so; and by experience: after a caller has waited for
-//! a helper, everybody does without for many times as long, whatever the reason was.
+//! A helper that loses its core in the middle of a piece delays its caller for as long as other threads use the
+//! core. So helpers are called only where a core seems to be free: by the number of threads that run on the machine
+//! at the moment, where the system reports it; and by experience: after a caller has waited for a helper, no call
+//! has helpers for many times as long, whatever the reason of the wait was.
 
 use crate::cores::RunningThreads;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long one answer of the system counts: asking takes a microsecond or two.
+/// How long one answer of the system is used. Asking takes 1.5 microseconds (bench/README.md).
 const MAX_ANSWER_AGE: Duration = Duration::from_micros(200);
 
-/// Answers in a row after which a thread too many counts as one that stays.
+/// Answers in a row after which one thread too many is taken for a neighbour that stays: timers and services run for
+/// a moment on every machine.
 const ANSWERS_OF_A_NEIGHBOUR: usize = 3;
 
-/// For one unit of time waited for a helper, so many pass without one: what is lost stays a few per cent.
+/// For one unit of time waited for a helper, so many pass without helpers: at most a thirty-second part of the time is
+/// lost, where the system does not report what runs.
 const PAUSE_PER_WAIT: u32 = 32;
-/// But no longer than this: neighbours go as they come.
+/// The longest pause, because neighbours leave as suddenly as they come.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
-/// A wait is no loss where a helper that runs could not have been faster: so many times what the caller's
-/// longest pieces took, and what it takes to be woken.
+/// A wait is counted as a loss where it is longer than so many of the caller's longest pieces and the time to be woken:
+/// a helper that keeps its core is not slower than that.
 const MAX_WAIT_IN_PIECES: u32 = 2;
 const WAKE_UP_TIME: Duration = Duration::from_micros(100);
 
-/// What is known of the cores.
+/// The state of the cores, as far as it is known.
 pub(super) struct CoreOutlook {
-    /// Asks the system.
+    /// The question to the system.
     ask: fn() -> Option<RunningThreads>,
     /// The last answer, packed; zero before the first.
     seen: AtomicU64,
-    /// How many answers in a row said that no core is free.
+    /// Answers in a row by which no core was free.
     full: AtomicUsize,
-    /// Until when there are no helpers.
+    /// The end of the pause without helpers, in microseconds.
     alone: AtomicU64,
     /// Workers of ours that do not sleep, and those among them that work on a piece.
     pub(super) awake: AtomicUsize,
     pub(super) working: AtomicUsize,
-    /// Whether to ask nobody: for tests.
+    /// Callers that want helpers whatever the state is: for tests.
     pub(super) insisted: AtomicUsize,
     /// Whether helpers stop before their first piece, as if they had lost their cores there.
     #[cfg(test)]
@@ -60,13 +62,13 @@ impl CoreOutlook {
         }
     }
 
-    /// In a process that was forked: it has none of its parent's workers.
+    /// Forgets the workers of the parent, which a forked process has not.
     pub(super) fn forget_workers(&self) {
         self.awake.store(0, Ordering::Relaxed);
         self.working.store(0, Ordering::Relaxed);
     }
 
-    /// How many of `wanted` helpers more would find a core.
+    /// The number of further helpers, of `wanted`, that would find a core.
     pub(super) fn count_spare_helpers(&self, wanted: usize) -> usize {
         if self.is_insisting() {
             return wanted;
@@ -83,7 +85,7 @@ impl CoreOutlook {
         }
     }
 
-    /// Whether more threads run than there are cores, so that a helper is in the way.
+    /// Whether more threads run than there are cores, so that a helper takes the core of another thread.
     pub(super) fn is_crowded(&self) -> bool {
         let crowded = |RunningThreads { threads, cores }| {
             let ours = self.working.load(Ordering::Relaxed).max(1);
@@ -92,14 +94,14 @@ impl CoreOutlook {
         !self.is_insisting() && self.count_other_threads().is_some_and(crowded)
     }
 
-    /// Whether somebody else may want the core of a thread that only looks about; by what was seen last.
+    /// Whether another thread may want the core of one that spins, by the last answer.
     pub(super) fn is_shared(&self) -> bool {
         let busy = |RunningThreads { threads, cores }| threads >= cores;
         micros_since_start() < self.alone.load(Ordering::Relaxed)
             || unpack_thread_count(self.seen.load(Ordering::Relaxed)).1.is_some_and(busy)
     }
 
-    /// A caller waited so long for helpers after it had done pieces that took up to `piece`.
+    /// Notes that a caller waited so long for helpers, after pieces of its own that took up to `piece`.
     pub(super) fn record_helper_wait(&self, wait: Duration, piece: Duration) {
         if wait > WAKE_UP_TIME + piece * MAX_WAIT_IN_PIECES && !self.is_insisting() {
             let until =
@@ -108,8 +110,8 @@ impl CoreOutlook {
         }
     }
 
-    /// One thread too many may be gone in a moment, as a timer or a service runs everywhere now and then; one
-    /// that is still there at the next answers is a neighbour.
+    /// One thread too many is tolerated at first: a timer or a service may be gone in a moment. A thread that still runs
+    /// at the next answers is a neighbour.
     fn tolerated_extra_threads(&self) -> usize {
         usize::from(self.full.load(Ordering::Relaxed) < ANSWERS_OF_A_NEIGHBOUR)
     }
@@ -128,8 +130,8 @@ impl CoreOutlook {
         {
             return seen;
         }
-        // Before the question: a worker that wakes meanwhile is then taken for somebody else, which
-        // passes; one that falls asleep would hide somebody.
+        // Read before the system is asked: a worker that wakes meanwhile is then taken for another thread, which the
+        // next answer corrects. Read afterwards, one that falls asleep would hide another thread.
         let ours = self.awake.load(Ordering::Relaxed);
         let found = (self.ask)()
             .map(|r| RunningThreads { threads: r.threads.saturating_sub(ours).max(1), ..r });
@@ -143,7 +145,7 @@ impl CoreOutlook {
     }
 }
 
-/// Microseconds since this was first asked, from 1 on.
+/// Microseconds since the first call of this function, plus 1.
 fn micros_since_start() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     duration_as_micros(START.get_or_init(Instant::now).elapsed()) + 1
@@ -153,7 +155,7 @@ fn duration_as_micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The low 32 bits: they come round after an hour, when an old answer may seem fresh for once.
+/// The low 32 bits. They wrap around after 72 minutes, when one old answer may be taken for a fresh one.
 #[allow(clippy::cast_possible_truncation, reason = "the low bits are meant")]
 fn low_32_bits(micros: u64) -> u32 {
     micros as u32
@@ -202,8 +204,8 @@ mod tests {
         );
     }
 
-    /// The answer of these outlooks is fresh for [`MAX_ANSWER_AGE`]; a test that is held up longer than that asks
-    /// anew and is told nothing, so the laws are stated for both.
+    /// The answer of these outlooks is fresh for [`MAX_ANSWER_AGE`]; a test that is delayed for longer asks
+    /// again and gets no answer, so the laws are stated for both.
     fn spare(
         threads: usize,
         cores: usize,

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicUsize;
 use std::thread::{ThreadId, current};
 
-/// Which thread did each piece; every piece is done once.
+/// The thread that ran each piece; every piece is run once.
 fn doers(
     crew: &'static ThreadCrew,
     threads: usize,
@@ -15,10 +15,11 @@ fn doers(
     crew.share_with_helpers(threads, pieces, 1, &|range| {
         for piece in range {
             inside(piece);
-            doers[piece].lock().expect("nobody panics").push(current().id());
+            doers[piece].lock().expect("no thread panics").push(current().id());
         }
     });
-    let one = |doers: Mutex<Vec<ThreadId>>| match doers.into_inner().expect("nobody panics")[..] {
+    let one = |doers: Mutex<Vec<ThreadId>>| match doers.into_inner().expect("no thread panics")[..]
+    {
         [one] => one,
         ref other => panic!("a piece was done by {other:?}"),
     };
@@ -46,10 +47,10 @@ fn ranges_are_all_pieces_once_and_shrink_towards_the_end() {
         let taken = Mutex::new(Vec::new());
         insist_on_helpers(|| {
             share_piece_ranges(threads, pieces, together, &|range| {
-                taken.lock().expect("nobody panics").push(range);
+                taken.lock().expect("no thread panics").push(range);
             });
         });
-        let mut taken = taken.into_inner().expect("nobody panics");
+        let mut taken = taken.into_inner().expect("no thread panics");
         taken.sort_by_key(|range| range.start);
         let all: Vec<usize> = taken.iter().cloned().flatten().collect();
         assert_eq!(all, (0..pieces).collect::<Vec<_>>());
@@ -65,7 +66,7 @@ fn ranges_are_all_pieces_once_and_shrink_towards_the_end() {
 fn helpers_help() {
     static QUIET: ThreadCrew = ThreadCrew::new(CoreOutlook::new(|| None));
     QUIET.insist_while_running(|| {
-        // Each piece waits until another thread has come; the caller gives up after a while, for a machine
+        // Each piece waits until another thread has begun one; the caller gives up after a while, for a machine
         // that has no more threads.
         let come = AtomicUsize::new(0);
         let begin = Instant::now();
@@ -88,10 +89,10 @@ fn a_caller_does_not_wait_for_helpers_that_have_not_begun_a_piece() {
             let doers = doers(&HELD, 3, pieces, |_| ());
             assert_eq!(doers, vec![current().id(); pieces]);
         }
-        // They find nothing to do, and wait for the next call.
+        // The helpers find no piece, and wait for the next call.
         HELD.outlook.held.store(false, Ordering::Relaxed);
         assert_eq!(doers(&HELD, 3, 100, |_| ()).len(), 100);
-        let started = HELD.idle.lock().expect("nobody panics").started_threads();
+        let started = HELD.idle.lock().expect("no thread panics").started_threads();
         assert!(started <= 2, "{started} threads for two helpers");
     });
 }
@@ -102,7 +103,7 @@ fn no_helper_is_called_where_the_cores_are_taken() {
         ThreadCrew::new(CoreOutlook::new(|| Some(RunningThreads { threads: 9, cores: 2 })));
     let doers = doers(&BUSY, 64, 100, |_| ());
     assert_eq!(doers, vec![current().id(); 100]);
-    assert_eq!(BUSY.idle.lock().expect("nobody panics").started_threads(), 0);
+    assert_eq!(BUSY.idle.lock().expect("no thread panics").started_threads(), 0);
 }
 
 #[test]
@@ -117,7 +118,7 @@ fn helpers_leave_where_others_come_and_come_again() {
         return;
     }
     let (caller, helped) = (current().id(), AtomicUsize::new(0));
-    // Waits until a helper has come, on a machine that has other things to do.
+    // Waits until a helper has begun, because the machine may be busy.
     let meet = |after: usize| {
         let begin = Instant::now();
         while helped.load(Ordering::Relaxed) <= after && begin.elapsed() < Duration::from_secs(20) {
@@ -146,7 +147,7 @@ fn helpers_leave_where_others_come_and_come_again() {
     };
     let (before, between, after) = (helped(0..400), helped(500..800), helped(800..1200));
     assert!(before > 0 && after > 0, "{before}, {between}, {after}");
-    // It notices within a millisecond or so, which is a few pieces.
+    // A helper notices within a millisecond or so, which is a few pieces.
     assert!(between < 30, "{before}, {between}, {after}");
 }
 

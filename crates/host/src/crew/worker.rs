@@ -1,4 +1,4 @@
-//! Threads that wait for calls to help with.
+//! Threads that wait for calls, and help with them.
 
 use super::call::CrewCall;
 use super::outlook::CoreOutlook;
@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread::{Builder, Thread};
 use std::time::{Duration, Instant};
 
-/// Threads that are ever started; a call that finds them all at work has fewer helpers.
+/// Threads that are ever started, at most; a call that finds all of them at work has fewer helpers.
 const MAX_WORKERS: usize = 256;
 
-/// How long a worker looks for the next call before it sleeps: about as long as waking it takes.
+/// How long a worker spins for the next call before it sleeps: about as long as waking it takes, so that spinning
+/// costs at most twice the best choice.
 const SPIN_TIME: Duration = Duration::from_micros(8);
 
-/// How often one tries to hold the list of workers, each time after others could run.
+/// How often a caller tries to lock the list of workers, yielding its core between two tries.
 const MAX_LOCK_TRIES: usize = 500;
 
 /// A thread that waits for calls.
@@ -24,15 +25,15 @@ pub(super) struct CrewWorker {
 
 #[derive(Default)]
 struct CallMailbox {
-    /// Whether to look for a call; it changes only with the call.
+    /// Whether there is a call; it changes under the lock of the call alone, and is read without it.
     full: AtomicBool,
     call: Mutex<Option<Arc<CrewCall>>>,
-    /// From when a call is sent until the worker has left it or it was taken back.
+    /// Set from the time that a call is sent until the worker has left it or it was recalled.
     helping: AtomicBool,
 }
 
 impl CallMailbox {
-    /// The call, for whoever asks first.
+    /// The call, for the worker or for the caller that recalls it, whichever is first.
     fn take_call(&self) -> Option<Arc<CrewCall>> {
         let mut call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
         self.full.store(false, Ordering::Relaxed);
@@ -71,32 +72,33 @@ impl CrewWorker {
         self.thread.unpark();
     }
 
-    /// Takes the call back, where it was not begun.
+    /// Recalls the call, if it was not begun.
     pub(super) fn recall_call(&self) {
         if self.mail.take_call().is_some() {
             self.mail.helping.store(false, Ordering::Relaxed);
         }
     }
 
-    /// Whether it has a call, or is about to begin or to end one.
+    /// Whether the worker has a call, or is about to begin or to end one.
     pub(super) fn is_helping(&self) -> bool {
         self.mail.helping.load(Ordering::Relaxed)
     }
 }
 
-/// Waits for a call, asleep after a while.
+/// Waits for a call: spinning first, then asleep.
 fn wait_for_call(outlook: &CoreOutlook, come: impl Fn() -> bool) {
     if spin_until(outlook, SPIN_TIME, &come) {
         return;
     }
     while !come() {
+        // A worker that sleeps is none of the threads that run, so it is not counted.
         outlook.awake.fetch_sub(1, Ordering::Relaxed);
         std::thread::park();
         outlook.awake.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Waits for something that is followed by an `unpark` of this thread: looks for up to `time`, then sleeps.
+/// Waits for a condition whose change is followed by an `unpark` of this thread: spins for up to `time`, then sleeps.
 pub(super) fn spin_then_park_until(outlook: &CoreOutlook, time: Duration, come: impl Fn() -> bool) {
     if !spin_until(outlook, time, &come) {
         while !come() {
@@ -105,7 +107,7 @@ pub(super) fn spin_then_park_until(outlook: &CoreOutlook, time: Duration, come: 
     }
 }
 
-/// Whether something comes while one looks, which one does where nobody else may want the core.
+/// Whether the condition holds before `time` is over. It spins only where no other thread may want the core.
 fn spin_until(outlook: &CoreOutlook, time: Duration, come: &impl Fn() -> bool) -> bool {
     if outlook.is_shared() {
         return come();
@@ -124,7 +126,7 @@ fn spin_until(outlook: &CoreOutlook, time: Duration, come: &impl Fn() -> bool) -
 
 /// The workers without a call.
 pub(super) struct IdleWorkers {
-    /// Whose they are: a process that was forked has none of its parent's threads.
+    /// The process that started them: a forked process has none of its parent's threads.
     process: u32,
     workers: Vec<CrewWorker>,
     started: usize,
@@ -154,7 +156,8 @@ pub(super) fn enlist_workers(
     let Some(taken) = with_idle_workers(idle, |idle| {
         let process = std::process::id();
         if idle.process != process {
-            // Threads of the parent: nothing here may be dropped that they hold.
+            // Handles of threads of the parent are forgotten, because dropping them would free memory whose counts a
+            // thread of the parent may have held when the process was forked.
             std::mem::forget(std::mem::take(&mut idle.workers));
             (idle.process, idle.started) = (process, 0);
             outlook.forget_workers();
@@ -178,15 +181,15 @@ pub(super) fn enlist_workers(
     taken
 }
 
-/// Workers wait again.
+/// Puts workers back into the list of those that wait.
 pub(super) fn dismiss_workers(idle: &Mutex<IdleWorkers>, workers: &mut Vec<CrewWorker>) {
     if !workers.is_empty() {
         with_idle_workers(idle, |idle| idle.workers.append(workers));
     }
 }
 
-/// Holds the list for a moment; `None` where it cannot be had, as in a process that was forked while
-/// another thread held it.
+/// Runs `act` on the list; `None` where its lock cannot be taken, as in a process that was forked while another thread
+/// held it.
 fn with_idle_workers<T>(
     idle: &Mutex<IdleWorkers>,
     act: impl FnOnce(&mut IdleWorkers) -> T,

@@ -1,4 +1,5 @@
-//! The smallest box that the conditions of one dimension each give, and the points of a set in it.
+//! Bounding boxes of sets, from the conditions that mention a single dimension, and the points of a
+//! set.
 
 use super::{KtirAffineExpr, KtirAffineNode, KtirAffineSet};
 
@@ -9,18 +10,18 @@ pub struct KtirSetBounds {
     pub low: Vec<i64>,
     /// How many coordinates each dimension has.
     pub extents: Vec<i64>,
-    /// Whether the set is the whole box.
+    /// Whether the set equals the box.
     pub exact: bool,
 }
 
 impl KtirSetBounds {
-    /// How many points the box has; none where that does not fit in 64 bits.
+    /// The number of points of the box; `None` where it does not fit in 64 bits.
     pub fn point_count(&self) -> Option<i64> {
         self.extents.iter().try_fold(1_i64, |n, e| n.checked_mul(*e))
     }
 }
 
-/// Coefficients of the dimensions, and the rest.
+/// A linear expression: the coefficients of the dimensions, and the constant.
 struct KtirLinearForm {
     coefficients: Vec<i64>,
     constant: i64,
@@ -42,6 +43,9 @@ fn extract_linear_form(e: &KtirAffineExpr, dims: usize, symbols: &[i64]) -> Opti
             let (mut a, b) =
                 (extract_linear_form(a, dims, symbols)?, extract_linear_form(b, dims, symbols)?);
             for (x, y) in a.coefficients.iter_mut().zip(&b.coefficients) {
+                // Coefficients of a text can be as large as they like. One that does not fit makes
+                // the condition count as not linear, which costs exactness of the box and nothing
+                // else.
                 *x = x.checked_add(*y)?;
             }
             a.constant = a.constant.checked_add(b.constant)?;
@@ -55,7 +59,8 @@ fn extract_linear_form(e: &KtirAffineExpr, dims: usize, symbols: &[i64]) -> Opti
             a.constant = a.constant.checked_mul(*k)?;
             Some(a)
         }
-        // A quotient of symbols alone is a number.
+        // A quotient of symbols alone is a constant here, because the values of the symbols are
+        // known.
         KtirAffineNode::FloorDiv(a, _)
         | KtirAffineNode::CeilDiv(a, _)
         | KtirAffineNode::Mod(a, _) => {
@@ -72,7 +77,8 @@ fn extract_linear_form(e: &KtirAffineExpr, dims: usize, symbols: &[i64]) -> Opti
 }
 
 impl KtirAffineSet {
-    /// A box around the set for given symbols; none where a dimension has no bound of its own.
+    /// A box around the set for these values of the symbols; `None` where no single condition
+    /// bounds a dimension.
     ///
     /// Law: every point of the set is in the box, and where `exact`, every point of the box is in
     /// the set.
@@ -85,11 +91,15 @@ impl KtirAffineSet {
         let (mut exact, mut empty) = (true, false);
         for c in self.constraints.iter() {
             let Some(l) = extract_linear_form(&c.expr, self.dims, symbols) else {
+                // Leaving out a condition can only make the box larger, so the law "every point of
+                // the set is in the box" holds; only `exact` has to be given up.
                 exact = false;
                 continue;
             };
             let mut used = l.coefficients.iter().enumerate().filter(|(_, k)| **k != 0);
             match (used.next(), used.next()) {
+                // A condition without dimensions, such as `s0 - 4 >= 0`, holds for all points or
+                // for none.
                 (None, _) => {
                     empty |= if c.equal { l.constant != 0 } else { l.constant < 0 };
                 }
@@ -97,6 +107,9 @@ impl KtirAffineSet {
                     // k d + c >= 0, and for an equality also -k d - c >= 0.
                     let sides = [(*k, l.constant), (k.checked_neg()?, l.constant.checked_neg()?)];
                     for (k, c) in &sides[..if c.equal { 2 } else { 1 }] {
+                        // `k d + c >= 0` means `d >= -c / k`, rounded up, for a positive k, and `d
+                        // <= c / -k`, rounded down, for a negative one. Rounding toward minus
+                        // infinity gives both, because `ceil(-c / k) = -floor(c / k)`.
                         if *k > 0 {
                             let bound = c.div_euclid(*k).checked_neg()?;
                             low[d] = low[d].max(bound);
@@ -106,26 +119,38 @@ impl KtirAffineSet {
                         }
                     }
                 }
+                // A condition on two dimensions at once, such as `d0 + d1 <= 7`, bounds neither of
+                // them alone. Looking for what several such conditions imply together would be
+                // integer programming; points are tested instead.
                 (Some(_), Some(_)) => exact = false,
             }
         }
         if empty {
             let extents = vec![0; self.dims];
+            // A box without points is equal to a set without points, whatever the other conditions
+            // say.
             return Some(KtirSetBounds { low: vec![0; self.dims], extents, exact: true });
         }
         let mut extents = Vec::with_capacity(self.dims);
         for (l, h) in low.iter().zip(&high) {
+            // The initial values are still there, so no condition bounds this side, and there is no
+            // box.
             if *l == i64::MIN || *h == i64::MAX {
                 return None;
             }
+            // Contradicting bounds such as `d0 >= 5, d0 <= 3` give a negative difference, which is
+            // an empty dimension.
             extents.push(h.checked_sub(*l)?.checked_add(1)?.max(0));
         }
         Some(KtirSetBounds { low, extents, exact })
     }
 
-    /// The points of the set in lexicographic order, up to `limit` points of the box around it.
+    /// The points of the set in lexicographic order; `None` where its bounding box has more than
+    /// `limit` points.
     pub fn list_points(&self, symbols: &[i64], limit: i64) -> Option<Vec<Vec<i64>>> {
         let bounds = self.bounding_box(symbols)?;
+        // The limit is on the box and not on the set, because the loop below visits every point of
+        // the box.
         let count = bounds.point_count().filter(|n| *n <= limit)?;
         let mut points = Vec::new();
         if count == 0 {
@@ -133,6 +158,8 @@ impl KtirAffineSet {
         }
         let mut at = bounds.low.clone();
         loop {
+            // In an exact box every point belongs to the set, which saves the evaluation of every
+            // condition per point.
             if bounds.exact || self.contains(&at, symbols) {
                 points.push(at.clone());
             }

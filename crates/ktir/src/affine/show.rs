@@ -1,9 +1,9 @@
-//! Writing affine things, so that reading gives the same tree.
+//! Prints affine expressions, maps and sets so that reading the text gives the same tree.
 
 use super::{KtirAffineExpr, KtirAffineMap, KtirAffineNode, KtirAffineSet};
 use std::fmt::{self, Display, Write};
 
-/// How dimensions and symbols are written.
+/// The names under which dimensions and symbols are printed.
 pub trait KtirAffineNames {
     /// Dimension `i`.
     fn dim_name(&self, i: usize) -> String;
@@ -22,21 +22,26 @@ impl KtirAffineNames for NumberedAffineNames {
     }
 }
 
-/// An expression with names of one's own.
+/// Prints an expression with the given names.
 pub(crate) fn format_expr_with(e: &KtirAffineExpr, names: &dyn KtirAffineNames) -> String {
     let mut out = String::new();
     write_sum(&mut out, e, names);
     out
 }
 
-/// A sum: what needs no parentheses where a whole expression stands.
+/// Prints a sum; a whole expression needs no parentheses around it.
 fn write_sum(out: &mut String, e: &KtirAffineExpr, names: &dyn KtirAffineNames) {
+    // Reading associates to the left, so only the left operand of a sum may be a sum without
+    // parentheses. Otherwise `a + (b + c)` would be read back as another tree.
     let KtirAffineNode::Add(a, b) = &e.0 else { return write_term(out, e, names) };
     write_sum(out, a, names);
     match &b.0 {
+        // The smallest number has no positive counterpart; it is written after a plus sign.
         KtirAffineNode::Const(c) if *c < 0 && *c > i64::MIN => {
             let _ = write!(out, " - {}", -c);
         }
+        // `a - b` is held as `a + b * -1`; the minus sign is what people write and what reads back
+        // to the same tree.
         KtirAffineNode::Mul(b, -1) => {
             out.push_str(" - ");
             write_term(out, b, names);
@@ -48,7 +53,7 @@ fn write_sum(out: &mut String, e: &KtirAffineExpr, names: &dyn KtirAffineNames) 
     }
 }
 
-/// A product or quotient; anything looser in parentheses.
+/// Prints a product or quotient; sums inside of it get parentheses.
 fn write_term(out: &mut String, e: &KtirAffineExpr, names: &dyn KtirAffineNames) {
     let (a, op, k) = match &e.0 {
         KtirAffineNode::Mul(a, -1) => {

@@ -1,4 +1,4 @@
-//! Memory, and what cores tell each other.
+//! Builds memory accesses and exchanges between cores.
 
 use super::KtirBuilder;
 use crate::affine::{KtirAffineExpr, KtirAffineMap, KtirAffineSet};
@@ -11,7 +11,7 @@ use crate::types::{KtirElem, KtirType};
 pub enum KtirSubscript {
     /// An expression.
     Direct(KtirAffineExpr),
-    /// What an index view holds at these coordinates.
+    /// The element of an index view at these coordinates.
     Through(KtirValue, Vec<KtirAffineExpr>),
 }
 
@@ -21,7 +21,8 @@ impl KtirBuilder {
         self.add_op(KtirOpKind::TileId, &[], vec![KtirType::INDEX; rank], vec![], vec![], "pid")
     }
 
-    /// `ktdp.construct_memory_view` of numbers, with the whole shape as its coordinates.
+    /// `ktdp.construct_memory_view` with constant sizes and strides, and the whole shape as its
+    /// coordinate set.
     pub fn memory_view(
         &mut self,
         ptr: KtirValue,
@@ -33,7 +34,8 @@ impl KtirBuilder {
         self.partition_view(ptr, sizes, strides, elem, space, KtirAffineSet::from_extents(sizes))
     }
 
-    /// `ktdp.construct_memory_view` of a part of something larger, at these coordinates of it.
+    /// `ktdp.construct_memory_view` of a partition of a distributed view, with its coordinates
+    /// there.
     pub fn partition_view(
         &mut self,
         ptr: KtirValue,
@@ -64,6 +66,7 @@ impl KtirBuilder {
     /// `ktdp.construct_access_tile`: a box of these extents at these coordinates, row by row.
     pub fn access_tile(&mut self, view: KtirValue, at: &[KtirValue], extents: &[i64]) -> KtirValue {
         let exprs: Vec<KtirAffineExpr> = (0..at.len()).map(KtirAffineExpr::dim).collect();
+        // The identity could be left out, but upstream's texts always have an order.
         let order = KtirAffineMap::identity(extents.len());
         self.access_tile_at(view, at, &exprs, extents, KtirAffineSet::from_extents(extents), order)
     }
@@ -78,6 +81,8 @@ impl KtirBuilder {
         set: KtirAffineSet,
         order: KtirAffineMap,
     ) -> KtirValue {
+        // The reader numbers values by their first mention in the text. Building with the same
+        // numbering keeps `parse(print(m)) == m` whatever order the caller listed the values in.
         let (used, exprs) = compact_mentions(0, values, at.iter());
         let indices = build_map(used.len(), exprs);
         let attrs = vec![
@@ -120,6 +125,8 @@ impl KtirBuilder {
             flags.push(i64::from(matches!(s, KtirSubscript::Through(..))));
             maps.push(build_map(dims, exprs.by_ref().take(n).collect()));
         }
+        // Variables of an access share the name space of values in the text, and a name that a
+        // value has too would be read as that value.
         let names: Vec<String> = (0..variables).map(|_| self.unique_name("m")).collect();
         let attrs = vec![
             ("variables", KtirAttr::Words(names)),
@@ -141,6 +148,8 @@ impl KtirBuilder {
 
     /// `ktdp.load` into another shape of as many elements.
     pub fn load_reshaped(&mut self, tile: KtirValue, shape: &[i64]) -> KtirValue {
+        // The type of an access tile has no element type; only the view that it was constructed
+        // from knows it.
         let made = self.blocks.iter().flatten().find(|op| op.results().contains(&tile));
         let elem =
             made.and_then(|op| op.operands().first()).and_then(|v| self.value_type(*v).elem());
@@ -154,13 +163,15 @@ impl KtirBuilder {
     }
 
     /// `ktdp.inter_tile_produce`: the cores `tiles` (a set `(i)[g]`) of each of `groups` contribute
-    /// what `f` gives for their group.
+    /// the values that `f` returns for their group.
     pub fn inter_tile_produce(
         &mut self,
         tiles: KtirAffineSet,
         groups: KtirAffineSet,
         f: impl FnOnce(&mut KtirBuilder, KtirValue) -> Vec<KtirValue>,
     ) -> KtirValue {
+        // The region's argument is the group's number, which the closure may use to choose what it
+        // contributes.
         let gid = self.add_value("gid", KtirType::INDEX);
         let block = self.build_block(vec![gid], KtirOpKind::YieldPartial, |b| f(b, gid));
         let given = block.ops.last().map_or(&[][..], |end| end.operands());
@@ -170,8 +181,8 @@ impl KtirBuilder {
         self.add_op(KtirOpKind::Produce, &[], vec![ty], attrs, vec![block], "future")[0]
     }
 
-    /// `ktdp.inter_tile_reduce`: every core of `tiles` gets the partials of its group combined by `f`,
-    /// which takes two partials of each role and gives one.
+    /// `ktdp.inter_tile_reduce`: every core of `tiles` gets the partials of its group combined by
+    /// `f`, which combines two partials of each role into one.
     pub fn inter_tile_reduce(
         &mut self,
         future: KtirValue,
@@ -225,7 +236,8 @@ impl KtirBuilder {
     }
 }
 
-/// Values in the order in which expressions first mention them, each once, as texts are read.
+/// Numbers values in the order in which the expressions first mention them, as the reader of texts
+/// does.
 fn compact_mentions<'e>(
     fixed: usize,
     values: &[KtirValue],
@@ -235,6 +247,8 @@ fn compact_mentions<'e>(
     let exprs = exprs
         .map(|e| {
             e.rename_dims(&mut |d| {
+                // Variables of the access come first and keep their numbers; only captured values
+                // are renumbered.
                 let Some(value) = d.checked_sub(fixed).and_then(|i| values.get(i)) else {
                     return d;
                 };
@@ -249,7 +263,8 @@ fn compact_mentions<'e>(
     (used, exprs)
 }
 
-/// A map; one that mentions what is not there is left for the verifier to refuse.
+/// Builds a map. An expression with an unknown dimension becomes the empty map, which the verifier
+/// refuses.
 fn build_map(dims: usize, exprs: Vec<KtirAffineExpr>) -> KtirAffineMap {
     KtirAffineMap::new(dims, 0, exprs).unwrap_or_else(|_| KtirAffineMap::identity(0))
 }

@@ -1,4 +1,4 @@
-//! Tiles: making, reshaping, reducing, multiplying.
+//! Builds operations that make, reshape, reduce and multiply tiles.
 
 use super::{KtirBuilder, op_name_tail};
 use crate::affine::KtirAffineMap;
@@ -37,7 +37,8 @@ impl KtirBuilder {
         self.add_single_result_op(KtirOpKind::Extract, &operands, ty, vec![], "extract")
     }
 
-    /// `tensor.expand_shape` or `tensor.collapse_shape`, whichever takes the tile to the shape.
+    /// `tensor.expand_shape` or `tensor.collapse_shape`, depending on the ranks of the tile and the
+    /// shape.
     pub fn reassociate_tile(
         &mut self,
         tile: KtirValue,
@@ -49,13 +50,15 @@ impl KtirBuilder {
             _ => (0, KtirElem::Index),
         };
         let kind =
+            // Equal ranks are an expansion with one dimension per group, which changes nothing.
             if shape.len() >= rank { KtirOpKind::ExpandShape } else { KtirOpKind::CollapseShape };
         let attrs = vec![("reassociation", KtirAttr::Groups(groups.to_vec()))];
         self.add_single_result_op(kind, &[tile], KtirType::tensor(shape, elem), attrs, "reshaped")
     }
 
-    /// A tile in another shape of as many elements, in row-major order: one `tensor.expand_shape` or
-    /// `tensor.collapse_shape`, both where neither does it alone, nothing where the shape is the same.
+    /// Reshapes a tile, in row-major order: by one `tensor.expand_shape` or
+    /// `tensor.collapse_shape`, by both where neither suffices alone, and by none where the shape
+    /// stays the same.
     pub fn reshape_tile(&mut self, tile: KtirValue, shape: &[i64]) -> KtirValue {
         let from = self.value_type(tile).shape().unwrap_or(&[]).to_vec();
         if from == shape {
@@ -63,6 +66,9 @@ impl KtirBuilder {
         }
         let (long, short) =
             if from.len() > shape.len() { (&from[..], shape) } else { (shape, &from[..]) };
+        // One operation suffices where every dimension of the shorter shape is a product of
+        // neighbouring dimensions of the longer one. Different shapes of equal rank need both
+        // operations, because each of them changes the rank.
         if long.len() > short.len()
             && let Some(groups) = group_dimensions(long, short)
         {
@@ -70,12 +76,13 @@ impl KtirBuilder {
         }
         let all =
             |rank: usize| vec![(0..rank).map(|d| i64::try_from(d).unwrap_or(i64::MAX)).collect()];
+        // Any two shapes of equally many elements collapse to the same flat one.
         let flat = [from.iter().product()];
         let flat = self.reassociate_tile(tile, &all(from.len()), &flat);
         self.reassociate_tile(flat, &all(shape.len()), shape)
     }
 
-    /// `tensor.extract_slice` at numbers, with stride 1.
+    /// `tensor.extract_slice` at constant offsets, with stride 1.
     pub fn extract_slice(&mut self, tile: KtirValue, offsets: &[i64], sizes: &[i64]) -> KtirValue {
         let elem = self.value_type(tile).elem().unwrap_or(KtirElem::Index);
         let attrs = slice_attributes(offsets, sizes);
@@ -88,7 +95,7 @@ impl KtirBuilder {
         )
     }
 
-    /// `tensor.insert_slice` at numbers, with stride 1.
+    /// `tensor.insert_slice` at constant offsets, with stride 1.
     pub fn insert_slice(&mut self, part: KtirValue, into: KtirValue, offsets: &[i64]) -> KtirValue {
         let sizes = self.value_type(part).shape().unwrap_or(&[]).to_vec();
         let ty = self.value_type(into).clone();
@@ -132,7 +139,7 @@ impl KtirBuilder {
         self.structured_op(KtirOpKind::Matmul, &[a, b], output)
     }
 
-    /// `linalg.reduce` over dimensions by an operation of two elements, beginning with `init`.
+    /// `linalg.reduce` over dimensions with a combiner of two elements, starting from `init`.
     pub fn reduce_tile(
         &mut self,
         combiner: KtirOpKind,
@@ -149,9 +156,11 @@ impl KtirBuilder {
         self.add_single_result_op(KtirOpKind::Reduce, &[tile, init], ty, attrs, "reduced")
     }
 
-    /// `linalg.broadcast` into a shape that has `dims` more than the tile.
+    /// `linalg.broadcast` into a shape that has the additional dimensions `dims`.
     pub fn broadcast_tile(&mut self, tile: KtirValue, shape: &[i64], dims: &[i64]) -> KtirValue {
         let elem = self.value_type(tile).elem().unwrap_or(KtirElem::Index);
+        // Destination-passing style: the operation needs an output of the right shape, whose
+        // contents it ignores.
         let out = self.empty_tile(shape, elem);
         let attrs = vec![("dimensions", KtirAttr::Ints(dims.to_vec()))];
         self.add_single_result_op(
@@ -169,6 +178,8 @@ impl KtirBuilder {
             KtirType::Tensor(shape, elem) => (shape.clone(), *elem),
             _ => (Vec::new(), KtirElem::Index),
         };
+        // A dimension that does not exist gets size 0 here, and the verifier refuses the
+        // permutation.
         let size = |d: &i64| usize::try_from(*d).ok().and_then(|d| shape.get(d)).copied();
         let to: Vec<i64> = permutation.iter().map(|d| size(d).unwrap_or(0)).collect();
         let out = self.empty_tile(&to, elem);
@@ -182,7 +193,7 @@ impl KtirBuilder {
         )
     }
 
-    /// `linalg.generic`: `f` gets an element of every operand and gives one for every output.
+    /// `linalg.generic`: `f` gets an element of every operand and returns one for every output.
     pub fn generic_op(
         &mut self,
         maps: &[KtirAffineMap],
@@ -223,12 +234,14 @@ impl KtirBuilder {
     }
 }
 
-/// Which neighbouring dimensions of `long` make up each dimension of `short`.
+/// Finds which neighbouring dimensions of `long` make up each dimension of `short`.
 fn group_dimensions(long: &[i64], short: &[i64]) -> Option<Vec<Vec<i64>>> {
     let mut next = 0;
     let mut groups: Vec<Vec<i64>> = Vec::with_capacity(short.len());
     for size in short {
         let (mut group, mut product) = (Vec::new(), 1_i64);
+        // Greedy grouping is right because the products are fixed from the left; `group.is_empty()`
+        // lets a dimension of size 1 take a dimension of its own.
         while group.is_empty() || product != *size {
             product = product.checked_mul(*long.get(next)?)?;
             group.push(i64::try_from(next).ok()?);
@@ -236,7 +249,7 @@ fn group_dimensions(long: &[i64], short: &[i64]) -> Option<Vec<Vec<i64>>> {
         }
         groups.push(group);
     }
-    // What is left holds one element each, or the numbers of elements would differ.
+    // The remaining dimensions have size 1, or the two shapes have different numbers of elements.
     let rest = next..long.len();
     if long[rest.clone()].iter().any(|n| *n != 1) {
         return None;

@@ -1,4 +1,4 @@
-//! Views and access tiles: coordinates to bytes.
+//! Views and access tiles: the mapping from coordinates to bytes.
 
 use super::budget::KtirRunBudget;
 use super::error::KtirFault;
@@ -8,38 +8,40 @@ use crate::ir::KtirMemorySpace;
 use crate::types::KtirElem;
 use std::rc::Rc;
 
-/// Elements that one access may enumerate one by one.
+/// The largest number of elements that one access may enumerate one by one.
+// Each point is a vector of coordinates, so four million of them take several hundred megabytes. A
+// box in a plain view does not come here: it is resolved row by row.
 const MAX_ENUMERATED_POINTS: i64 = 1 << 22;
 
-/// Which memory a byte is of.
+/// The memory that a byte belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum KtirByteSpace {
     Global,
     Pad(usize),
 }
 
-/// Memory as a shape.
+/// A view of memory with a shape.
 #[derive(Debug)]
 pub(super) struct KtirView {
     pub(super) elem: KtirElem,
     pub(super) shape: Vec<i64>,
     pub(super) parts: Vec<KtirViewPart>,
-    /// Whether coordinates choose among parts.
+    /// Whether the coordinates choose among several parts.
     pub(super) joined: bool,
 }
 
-/// A strided piece of memory, at some coordinates of the view.
+/// A strided piece of memory that holds some coordinates of the view.
 #[derive(Debug, Clone)]
 pub(super) struct KtirViewPart {
     /// The index of its first element.
     pub(super) base: i64,
     pub(super) strides: Vec<i64>,
     pub(super) place: KtirByteSpace,
-    /// Coordinates of a whole that it may hold, with their symbols, and the first of them.
+    /// The coordinate set of a partition, the values of its symbols, and its minimum.
     pub(super) coordinates: Option<(KtirAffineSet, Vec<i64>, Vec<i64>)>,
 }
 
-/// Which elements of a view.
+/// The elements of a view that an access tile selects.
 #[derive(Debug)]
 pub(super) enum KtirAccess {
     Direct {
@@ -56,7 +58,7 @@ pub(super) enum KtirAccess {
     },
 }
 
-/// A subscript with its captured values.
+/// A subscript with the values that it captures.
 #[derive(Debug)]
 pub(super) struct BoundSubscript {
     pub(super) map: KtirAffineMap,
@@ -64,16 +66,16 @@ pub(super) struct BoundSubscript {
     pub(super) through: Option<Rc<KtirView>>,
 }
 
-/// What an access touches: runs of `len` elements, in the order of the tile.
+/// The memory that an access touches: runs of `len` elements, in the order of the tile.
 pub(super) struct KtirAccessRuns {
     pub(super) runs: Vec<(KtirByteSpace, i64)>,
     pub(super) len: usize,
-    /// The same of index views that were read on the way.
+    /// The elements of index views that are read to find the runs.
     pub(super) index: Vec<(KtirByteSpace, i64)>,
     pub(super) index_size: usize,
 }
 
-/// The space of a view for a core.
+/// The memory of a view, as seen from a core.
 pub(super) fn resolve_space(space: KtirMemorySpace, core: usize) -> KtirByteSpace {
     match space {
         KtirMemorySpace::Global => KtirByteSpace::Global,
@@ -82,9 +84,11 @@ pub(super) fn resolve_space(space: KtirMemorySpace, core: usize) -> KtirByteSpac
 }
 
 impl KtirView {
-    /// The byte of an element.
+    /// The address of an element in bytes.
     pub(super) fn element_byte(&self, at: &[i64]) -> Result<(KtirByteSpace, i64), KtirFault> {
         let outside = || KtirFault::OutOfBounds { index: at.to_vec(), shape: self.shape.clone() };
+        // A single view is checked by its sizes. Its coordinate set is not asked: it says which
+        // part of a larger whole this is, and only a distributed view has such a whole.
         if let [part] = self.parts.as_slice()
             && !self.joined
         {
@@ -97,7 +101,12 @@ impl KtirView {
             let Some((set, symbols, origin)) = &part.coordinates else { continue };
             if set.contains(at, symbols) {
                 let local: Vec<i64> =
+                    // A partition is addressed from the minimum of its set, which is upstream's
+                    // rule. Wrapping is safe, because the point is in the set and the origin is the
+                    // set's minimum.
                     at.iter().zip(origin).map(|(i, o)| i.wrapping_sub(*o)).collect();
+                // Partitions may overlap, and the first one that contains the point wins, as
+                // upstream.
                 return part.element_byte(&local, self.elem);
             }
         }
@@ -106,7 +115,7 @@ impl KtirView {
 }
 
 impl KtirView {
-    /// Nodes of the expressions that an element is put into before its place is known.
+    /// The number of expression nodes that are evaluated to find the address of an element.
     fn count_nodes(&self) -> usize {
         let of =
             |p: &KtirViewPart| p.coordinates.as_ref().map_or(1, |(set, ..)| 1 + set.count_nodes());
@@ -126,6 +135,8 @@ impl KtirViewPart {
     fn element_byte(&self, at: &[i64], elem: KtirElem) -> Result<(KtirByteSpace, i64), KtirFault> {
         let mut element = Some(self.base);
         for (i, s) in at.iter().zip(&self.strides) {
+            // Strides come from the text, so their products may not fit; a wrapped address would
+            // hit another array.
             element = element.and_then(|e| e.checked_add(i.checked_mul(*s)?));
         }
         let size = i64::try_from(elem.byte_size()).unwrap_or(8);
@@ -149,6 +160,7 @@ impl KtirAccess {
     ) -> Result<KtirAccessRuns, KtirFault> {
         match self {
             KtirAccess::Direct { view, base, set, order } => {
+                // Nearly all tiles are boxes, and a box takes a few rows instead of every element.
                 if let Some(runs) = find_box_runs(view, base, set, order.as_ref(), meter)? {
                     return Ok(runs);
                 }
@@ -180,6 +192,8 @@ impl KtirAccess {
                                 index.push(byte);
                                 index_size = of.elem.byte_size();
                                 let value = read.as_ints().first().copied().unwrap_or(0);
+                                // The dialect makes a negative index an error, because it cannot
+                                // mean "from the end" on the device.
                                 if value < 0 {
                                     return Err(KtirFault::NegativeIndex { value, at: values });
                                 }
@@ -189,13 +203,15 @@ impl KtirAccess {
                     }
                     runs.push(view.element_byte(&at)?);
                 }
+                // A gather of rows touches contiguous elements within each row; charging them one
+                // by one would count a burst of memory for every element.
                 Ok(merge_neighbours(runs, index, index_size, view.elem))
             }
         }
     }
 }
 
-/// Neighbouring elements as runs, where all runs are equally long.
+/// Merges neighbouring elements into runs, if all runs have one length.
 fn merge_neighbours(
     bytes: Vec<(KtirByteSpace, i64)>,
     index: Vec<(KtirByteSpace, i64)>,
@@ -205,6 +221,8 @@ fn merge_neighbours(
     let size = i64::try_from(elem.byte_size()).unwrap_or(8);
     let follows = |i: usize| bytes[i].0 == bytes[i - 1].0 && bytes[i].1 == bytes[i - 1].1 + size;
     let first = (1..bytes.len()).take_while(|i| follows(*i)).count() + 1;
+    // Reading and charging work on runs of one length, so runs of different lengths stay single
+    // elements.
     let even = first > 1
         && bytes.len().is_multiple_of(first)
         && (1..bytes.len()).all(|i| i % first == 0 || follows(i));
@@ -213,7 +231,8 @@ fn merge_neighbours(
     KtirAccessRuns { runs, len, index, index_size }
 }
 
-/// The points of a set in order; `nodes` are those of expressions that each of them is put into.
+/// The points of a set in order; `nodes` is the number of expression nodes that are evaluated for
+/// each point.
 fn enumerate_points(
     set: &KtirAffineSet,
     order: Option<&KtirAffineMap>,
@@ -227,19 +246,24 @@ fn enumerate_points(
         .unwrap_or(0);
     let count = u64::try_from(count).unwrap_or(0);
     let nodes = nodes + set.count_nodes() + order.map_or(0, KtirAffineMap::count_nodes);
+    // A point costs an allocation and a node one addition or division, so sixteen nodes count as
+    // one step.
     meter.take_steps(count * (1 + nodes as u64 / 16))?;
-    // A point, its place in the order, and where it lies.
+    // Room for a point, its position in the order, and its address.
     meter.check_room(count * 16 * (8 + set.dims() as u64))?;
     let mut points = set.list_points(&[], MAX_ENUMERATED_POINTS).ok_or_else(|| {
         KtirFault::TooLarge(format!("a tile of more than {MAX_ENUMERATED_POINTS} elements"))
     })?;
     if let Some(order) = order.filter(|o| !o.is_identity()) {
+        // The order maps a point to its position, so sorting by the image enumerates the tile in
+        // that order. The sort is stable, and the verifier has made sure that no two points share
+        // an image.
         points.sort_by_cached_key(|p| order.evaluate_at(p, &[]).unwrap_or_default());
     }
     Ok(points)
 }
 
-/// Rows of a box in a plain view; none where it has to be enumerated.
+/// Finds the rows of a box in a plain view; `None` where the points have to be enumerated.
 fn find_box_runs(
     view: &KtirView,
     base: &[i64],
@@ -248,6 +272,7 @@ fn find_box_runs(
     meter: &KtirRunBudget,
 ) -> Result<Option<KtirAccessRuns>, KtirFault> {
     let [part] = view.parts.as_slice() else { return Ok(None) };
+    // Another order, or several parts, would change which element comes next.
     let plain = !view.joined && order.is_none_or(KtirAffineMap::is_identity);
     let Some(bounds) = set.bounding_box(&[]).filter(|b| b.exact && plain) else { return Ok(None) };
     let mut low = Vec::with_capacity(base.len());
@@ -255,12 +280,14 @@ fn find_box_runs(
     for (d, at) in base.iter().enumerate() {
         let from = at.checked_add(bounds.low[d]).ok_or(KtirFault::Overflow("a coordinate"))?;
         let to = from.checked_add(bounds.extents[d]).ok_or(KtirFault::Overflow("a coordinate"))?;
+        // The corners decide for the whole box, so no point has to be visited to find one that is
+        // outside.
         outside |= bounds.extents[d] > 0 && (from < 0 || to > view.shape[d]);
         low.push(from);
     }
     let empty = bounds.extents.contains(&0);
     if outside && !empty {
-        // The first element, in the order of the tile, that is outside.
+        // The witness is the first element outside, in the order of the tile.
         let mut index = low.clone();
         let bad = |d: usize| low[d] < 0 || low[d] >= view.shape[d];
         if !(0..low.len()).any(bad)
@@ -279,9 +306,10 @@ fn find_box_runs(
             index_size: 0,
         }));
     }
-    // Inner dimensions that follow each other in memory are one run.
+    // Inner dimensions that are contiguous in memory form one run.
     let mut len = 1_i64;
     let mut d = base.len();
+    // A dimension of one element continues any run, whatever its stride is.
     while d > 0 && (part.strides[d - 1] == len || bounds.extents[d - 1] == 1) {
         len *= bounds.extents[d - 1];
         d -= 1;

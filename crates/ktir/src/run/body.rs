@@ -1,4 +1,5 @@
-//! Bodies on elements, run on all of them at once: generic, reduce, map, generate, pad.
+//! Runs bodies of elementwise operations on all elements at once: generic, reduce, map, generate,
+//! pad.
 
 use super::budget::KtirRunBudget;
 use super::core::KtirCore;
@@ -27,16 +28,21 @@ impl KtirLoopNest {
         self.sizes.iter().product()
     }
 
-    /// How many points there are; refused where that many steps are not left.
+    /// Charges a step for every point and returns their number; refused where the budget does not
+    /// suffice.
     fn charge_points(&self, meter: &KtirRunBudget) -> Result<usize, KtirFault> {
+        // The product may not fit: a `linalg.generic` with reduction loops of 2^40 rounds each is a
+        // valid text.
         let rounds = self.sizes.iter().fold(1_usize, |n, d| n.saturating_mul(*d));
         meter.take_steps(rounds as u64)?;
         Ok(rounds)
     }
 
-    /// The index of a loop at every point.
+    /// The index of loop `d` at every point.
     pub(super) fn loop_indices(&self, d: usize) -> KtirElements {
         let strides: Vec<(usize, usize)> =
+            // A stride of 1 for the loop in question and of 0 for the others makes the offset the
+            // index itself.
             self.sizes.iter().enumerate().map(|(i, n)| (*n, usize::from(i == d))).collect();
         KtirElements::I(
             nest_offsets(0, &strides).into_iter().map(|i| i64::try_from(i).unwrap_or(0)).collect(),
@@ -47,7 +53,8 @@ impl KtirLoopNest {
 type KtirBodyLanes = HashMap<KtirValue, Rc<KtirElements>>;
 
 impl<'m> KtirCore<'m> {
-    /// Runs a body on lanes: what it yields. `index` gives the value of `linalg.index`.
+    /// Runs a body on all lanes and returns what it yields. `index` computes the value of
+    /// `linalg.index`.
     fn run_lanes(
         &mut self,
         body: &'m KtirBlock,
@@ -57,8 +64,10 @@ impl<'m> KtirCore<'m> {
     ) -> Result<Vec<Rc<KtirElements>>, KtirFault> {
         let work = (n as u64).saturating_mul(body.ops.len() as u64);
         self.meter.take_element_steps(work)?;
-        // Every operation of the body leaves a value of each lane.
+        // Every operation of the body keeps a value for each lane.
         let _held = self.meter.hold_bytes(work.saturating_mul(8))?;
+        // Each operation of the body is one pass over all points. Interpreting the body point by
+        // point would look up every operation again for each element.
         let mut lanes: KtirBodyLanes = body.args.iter().copied().zip(args).collect();
         for op in &body.ops {
             if op.kind.is_terminator() {
@@ -79,6 +88,8 @@ impl<'m> KtirCore<'m> {
                         .map(|v| self.raw_lane(&lanes, *v))
                         .collect::<Result<_, _>>()?;
                     let refs: Vec<&KtirElements> = inputs.iter().map(AsRef::as_ref).collect();
+                    // The first operand of a select is the condition; the type of the choices is
+                    // that of the second.
                     let first = usize::from(op.kind == KtirOpKind::ArithSelect);
                     let from = self.value_elem(op.operands[first]);
                     let to = result.map_or(from, |v| self.value_elem(v));
@@ -94,7 +105,7 @@ impl<'m> KtirCore<'m> {
         Ok(Vec::new())
     }
 
-    /// A lane, or a value from outside that is the same everywhere.
+    /// The lanes of a value; a value from outside is the same in every lane.
     fn raw_lane(&self, lanes: &KtirBodyLanes, v: KtirValue) -> Result<Rc<KtirElements>, KtirFault> {
         lanes.get(&v).cloned().map_or_else(|| Ok(self.read_value(v)?.to_elements()), Ok)
     }
@@ -109,6 +120,8 @@ impl<'m> KtirCore<'m> {
         if data.len() == n {
             return Ok(data);
         }
+        // `broadcast_to` leaves a single element alone where one is wanted, so no lanes at all need
+        // their own case.
         Ok(Rc::new(if n == 0 { data.slice_range(0..0) } else { (*data).clone().broadcast_to(n) }))
     }
 
@@ -133,7 +146,7 @@ impl<'m> KtirCore<'m> {
         Ok(KtirElements::I((0..n).map(one).collect::<Result<_, _>>()?))
     }
 
-    /// A body that gets the coordinates of each element.
+    /// Runs a body that gets the coordinates of each element.
     pub(super) fn run_element_body(
         &mut self,
         op: &'m KtirOp,
@@ -191,7 +204,7 @@ impl<'m> KtirCore<'m> {
         }
     }
 
-    /// One operation for the whole body.
+    /// Applies a named operation that is the whole body.
     fn apply_combiner(
         &mut self,
         kind: KtirOpKind,
@@ -204,7 +217,7 @@ impl<'m> KtirCore<'m> {
         Ok(data)
     }
 
-    /// Folds halves onto each other until one is left, then the initial value.
+    /// Combines halves until one element is left, then combines it with the initial value.
     fn run_reduce(
         &mut self,
         op: &'m KtirOp,
@@ -219,13 +232,15 @@ impl<'m> KtirCore<'m> {
             .filter_map(|d| usize::try_from(*d).ok())
             .collect();
         let size = |d: usize| usize::try_from(shape[d]).unwrap_or(0);
+        // Reduced dimensions outermost: then the halves that are folded are contiguous ranges, and
+        // one fold is one pass over slices.
         let (gone, kept): (Vec<usize>, Vec<usize>) =
             (0..shape.len()).partition(|d| dims.contains(d));
         let loops: Vec<(usize, usize)> =
             gone.iter().chain(&kept).map(|d| (size(*d), places[*d])).collect();
         let rows: usize = gone.iter().map(|d| size(*d)).product();
         let row: usize = kept.iter().map(|d| size(*d)).product();
-        // Rows to fold, one after the other.
+        // The positions of the rows to combine, one after the other.
         let at = nest_offsets(0, &loops);
         let mut lanes: Vec<KtirElements> = Vec::new();
         for v in &op.operands[..inputs] {
@@ -233,6 +248,8 @@ impl<'m> KtirCore<'m> {
         }
         let elem = self.value_elem(op.results[0]);
         let mut left = rows;
+        // The tree of the upstream interpreter: halves onto each other, each level rounded. A
+        // running sum would round in another order and give other bits.
         while left > 1 {
             let half = left / 2;
             let part = |from: usize, to: usize| -> Vec<Rc<KtirElements>> {
@@ -251,6 +268,8 @@ impl<'m> KtirCore<'m> {
             .iter()
             .map(|v| Ok(self.read_value(*v)?.to_elements()))
             .collect::<Result<_, KtirFault>>()?;
+        // An empty reduction is its initial value, as in MLIR; there is no last row to fold into
+        // it.
         if rows == 0 {
             return Ok(inits);
         }
@@ -280,7 +299,7 @@ impl<'m> KtirCore<'m> {
         }
     }
 
-    /// Parallel loops all at once, reduction loops one step after the other.
+    /// Runs all points of the parallel loops at once, and the reduction loops step by step.
     fn run_generic(
         &mut self,
         op: &'m KtirOp,
@@ -297,6 +316,8 @@ impl<'m> KtirCore<'m> {
                 }
             }
         }
+        // Parallel loops become lanes and reduction loops rounds: every round needs what the one
+        // before it put into the outputs.
         let (parallel, reduced): (Vec<usize>, Vec<usize>) =
             (0..sizes.len()).partition(|d| iterators[*d] == "parallel");
         let space = KtirLoopNest { sizes: parallel.iter().map(|d| sizes[*d]).collect() };
@@ -309,7 +330,7 @@ impl<'m> KtirCore<'m> {
             .collect::<Result<_, KtirFault>>()?;
         let shapes: Vec<&[i64]> =
             op.operands.iter().map(|v| self.value_type(*v).shape().unwrap_or(&[])).collect();
-        // Outputs lie in the order of the parallel loops while they are worked on.
+        // Outputs are kept in the order of the parallel loops until the loops are done.
         let places: Vec<Vec<usize>> = (inputs..maps.len())
             .map(|i| map_positions(&maps[i], shapes[i], &sizes, &parallel, &[], &[]))
             .collect::<Result<_, _>>()?;
@@ -318,7 +339,7 @@ impl<'m> KtirCore<'m> {
             .zip(&data[inputs..])
             .map(|(at, d)| Rc::new(d.gather(at.iter().copied())))
             .collect();
-        // Without a lane nothing is computed, however many rounds there are.
+        // Without a lane no round computes anything, so none is run.
         let rounds = if n == 0 { 0 } else { steps.charge_points(&self.meter)? };
         let nodes: usize = maps.iter().map(KtirAffineMap::count_nodes).sum();
         let mut at = vec![0_usize; reduced.len()];
@@ -326,6 +347,7 @@ impl<'m> KtirCore<'m> {
             self.meter.take_element_steps((n as u64).saturating_mul(nodes as u64 + 1))?;
             let mut args = Vec::with_capacity(data.len());
             for i in 0..inputs {
+                // The common pointwise case reads its operand as it is, without a copy.
                 let whole = maps[i].is_identity() && reduced.is_empty();
                 args.push(if whole {
                     data[i].clone()
@@ -357,6 +379,8 @@ impl<'m> KtirCore<'m> {
         let mut results = Vec::new();
         for ((at, out), init) in places.iter().zip(&outs).zip(&data[inputs..]) {
             let mut whole = (**init).clone();
+            // The other elements of an output keep their initial values; for a permuted output this
+            // also restores its own order.
             whole.scatter(out, at.iter().copied());
             results.push(Rc::new(whole));
         }
@@ -374,7 +398,8 @@ fn operand_positions(
     map_positions(map, shape, sizes, parallel, reduced, at)
 }
 
-/// Where a map puts every point of the parallel loops, with the reduction loops at `at`.
+/// The position in an operand of every point of the parallel loops, with the reduction loops at
+/// `at`.
 fn map_positions(
     map: &KtirAffineMap,
     shape: &[i64],
@@ -385,6 +410,8 @@ fn map_positions(
 ) -> Result<Vec<usize>, KtirFault> {
     let strides = row_major_strides(shape);
     if let Some(dims) = map.selected_dims() {
+        // A map of plain dimensions is a strided access. A dimension that occurs twice, as on a
+        // diagonal, has both strides.
         let step = |d: usize| -> usize {
             dims.iter().zip(&strides).filter(|(e, _)| **e == d).map(|(_, s)| s).sum()
         };
@@ -405,6 +432,8 @@ fn map_positions(
             rest /= sizes[*d];
         }
         let index = map.evaluate_at(&point, &[]).ok_or(KtirFault::Overflow("an index"))?;
+        // Only maps with expressions can leave the operand: for plain dimensions the verifier
+        // compared the sizes.
         if index.iter().zip(shape).any(|(i, n)| !(0..*n).contains(i)) {
             return Err(KtirFault::OutOfBounds { index, shape: shape.to_vec() });
         }

@@ -1,8 +1,10 @@
-//! What a run may take: steps and bytes, both counted, so that a run ends alike on every machine.
+//! The budget of a run: steps and bytes. Both are counted, so that a run ends in the same place on
+//! every machine.
 //!
-//! A kernel of a few lines can ask for loops of 10^18 rounds and for tiles on thousands of cores. Every
-//! loop over an extent takes its steps before it begins, and everything that stays in memory takes its
-//! bytes, so a run that would take more ends with the operation and the core that asked for it.
+//! A kernel of a few lines can contain loops of 10^18 rounds and tiles on thousands of cores. Every
+//! loop over an extent charges its steps before it begins, and everything that stays in memory
+//! charges its bytes, so a run that would exceed the budget ends with the operation and the core
+//! that did.
 
 use super::error::KtirFault;
 use crate::ir::{KtirFunction, KtirOp};
@@ -10,16 +12,19 @@ use crate::types::{KtirElem, KtirType};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Steps of a run unless it is told otherwise: minutes of work.
+/// The default number of steps of a run: minutes of work.
 pub const DEFAULT_STEPS: u64 = 1 << 30;
 
-/// Bytes of a run unless it is told otherwise.
+/// The default number of bytes of a run.
+// Half of the memory of a machine of 8 GB.
 pub const DEFAULT_BYTES: u64 = 4 << 30;
 
-/// Elements, or products that are added up, that an operation works on in one step.
+/// The number of elements, or of multiply-adds, that count as one step.
+// The device's vector unit works on 64 elements per cycle, so a step is about one of its cycles; a
+// limit in operations alone would let one operation on a huge tile cost nothing.
 pub(super) const ELEMENTS_PER_STEP: u64 = 64;
 
-/// What is left of both.
+/// The used and the allowed steps and bytes.
 #[derive(Debug)]
 pub(super) struct KtirRunBudget {
     steps: Cell<u64>,
@@ -28,7 +33,7 @@ pub(super) struct KtirRunBudget {
     max_bytes: u64,
 }
 
-/// Bytes that are given back in the end.
+/// Bytes that are released when this value is dropped.
 #[derive(Debug)]
 pub(super) struct KtirHeldBytes {
     meter: Rc<KtirRunBudget>,
@@ -46,36 +51,38 @@ impl KtirRunBudget {
         Rc::new(KtirRunBudget { steps: Cell::new(0), max_steps, bytes: Cell::new(0), max_bytes })
     }
 
-    /// Takes steps.
+    /// Charges steps.
     pub(super) fn take_steps(&self, n: u64) -> Result<(), KtirFault> {
+        // The request around this run has a budget of its own, which counts the same steps.
         zellige_guard::count_many_steps(usize::try_from(n).unwrap_or(usize::MAX));
         let now = self.steps.get().saturating_add(n);
         self.steps.set(now);
         if now > self.max_steps { Err(KtirFault::TooLong(self.max_steps)) } else { Ok(()) }
     }
 
-    /// Takes the steps of work on so many elements.
+    /// Charges the steps of work on `n` elements.
     pub(super) fn take_element_steps(&self, n: u64) -> Result<(), KtirFault> {
         self.take_steps(n / ELEMENTS_PER_STEP)
     }
 
-    /// Refuses what there is no room for.
+    /// Refuses an allocation that exceeds the budget.
     pub(super) fn check_room(&self, bytes: u64) -> Result<(), KtirFault> {
         let (used, limit) = (self.bytes.get(), self.max_bytes);
+        // Refused before anything is allocated, because a failed allocation would end the process.
         if used.saturating_add(bytes) > limit {
             return Err(KtirFault::OutOfMemory { bytes, used, limit });
         }
         Ok(())
     }
 
-    /// Takes bytes until the end of the run.
+    /// Charges bytes until the end of the run.
     pub(super) fn take_bytes(&self, bytes: u64) -> Result<(), KtirFault> {
         self.check_room(bytes)?;
         self.bytes.set(self.bytes.get() + bytes);
         Ok(())
     }
 
-    /// Takes bytes for as long as what is returned lives.
+    /// Charges bytes until the returned value is dropped.
     pub(super) fn hold_bytes(
         self: &Rc<KtirRunBudget>,
         bytes: u64,
@@ -85,12 +92,14 @@ impl KtirRunBudget {
     }
 }
 
-/// Bytes of the host that elements take while a kernel runs.
+/// The bytes of host memory that `n` elements take while a kernel runs.
 pub(super) fn host_bytes(elem: KtirElem, n: u64) -> u64 {
+    // The interpreter's own representation, float32 or 64-bit integers, whatever the element type
+    // is.
     n.saturating_mul(if elem.is_float() { 4 } else { 8 })
 }
 
-/// Elements of a type; one that is no tile has one.
+/// The number of elements of a type; 1 for a type that is not a tile.
 pub(super) fn count_elements(ty: &KtirType) -> u64 {
     match ty {
         KtirType::Tensor(shape, _) => shape
@@ -100,10 +109,11 @@ pub(super) fn count_elements(ty: &KtirType) -> u64 {
     }
 }
 
-/// Steps of an operation by itself: one, and those of the elements that it takes and gives. What its
-/// loops take beyond that is counted where they are.
+/// The steps of an operation by itself: one, and those of the elements of its operands and results.
+/// Its loops charge their own steps.
 pub(super) fn op_steps(f: &KtirFunction, op: &KtirOp) -> u64 {
     let values = op.operands.iter().chain(&op.results);
     let touched = values.fold(0, |n: u64, v| n.saturating_add(count_elements(f.value_type(*v))));
+    // At least one step, so that a loop without any tile comes to an end too.
     1 + touched / ELEMENTS_PER_STEP
 }

@@ -1,4 +1,4 @@
-//! One core: its calls, its frames, what is alive, what it did.
+//! One core: its calls and frames, the values that are alive, and its ledger.
 
 use super::budget::{self, KtirHeldBytes, KtirRunBudget, host_bytes};
 use super::cost::KtirCoreLedger;
@@ -13,11 +13,13 @@ use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-/// For each block, what dies after each of its operations.
+/// For each block, the values that are dead after each of its operations.
+// Keyed by address: the module does not change during a run, and blocks have no number of their
+// own.
 type LastUseDrops = HashMap<*const KtirBlock, Vec<Vec<KtirValue>>>;
 
-/// What dies where: a value dies after the last operation of its block that mentions it, itself or
-/// in a region; one that nobody mentions dies at once.
+/// Computes where values die: after the last operation of their block that mentions them, directly
+/// or in a region. A value without a use dies at once.
 fn compute_liveness(module: &KtirModule) -> LastUseDrops {
     let mut drops = LastUseDrops::new();
     for f in &module.functions {
@@ -40,11 +42,14 @@ fn collect_block_liveness(
         for region in &op.regions {
             let mut inner = HashMap::new();
             collect_block_liveness(region, &mut inner, drops);
+            // A region uses a value from outside at the operation that holds the region: it must
+            // stay alive for all rounds of a loop, not only until its last use in the first round.
             for v in inner.keys() {
                 uses.insert(*v, i);
             }
         }
     }
+    // At least one entry, because arguments of an empty block have to end somewhere.
     let mut dies = vec![Vec::new(); block.ops.len().max(1)];
     let own = block.args.iter().map(|v| (*v, 0));
     let made =
@@ -55,6 +60,7 @@ fn collect_block_liveness(
         mine.insert(v);
     }
     for (v, i) in uses {
+        // What is not defined here belongs to a block further out, which learns of the use.
         if !mine.contains(&v) {
             last.insert(v, i);
         }
@@ -62,7 +68,7 @@ fn collect_block_liveness(
     drops.insert(std::ptr::from_ref(block), dies);
 }
 
-/// A module as cores run it.
+/// A module prepared for the cores.
 #[derive(Debug)]
 pub(super) struct KtirRunProgram<'m> {
     functions: HashMap<&'m str, &'m KtirFunction>,
@@ -76,13 +82,13 @@ impl<'m> KtirRunProgram<'m> {
     }
 }
 
-/// A function that is being run.
+/// An open call of a function.
 #[derive(Debug)]
 pub(super) struct KtirCall<'m> {
     pub(super) f: &'m KtirFunction,
     pub(super) env: Vec<Option<KtirRunValue>>,
     pub(super) frames: Vec<KtirFrame<'m>>,
-    /// The call that waits for it.
+    /// The operation that called it.
     pub(super) from: Option<&'m KtirOp>,
     _held: KtirHeldBytes,
 }
@@ -97,11 +103,11 @@ pub(super) struct KtirCore<'m> {
     pub(super) used: Rc<Cell<u64>>,
     pub(super) capacity: u64,
     pub(super) ledger: KtirCoreLedger,
-    /// How often each produce was run.
+    /// How often this core has run each produce.
     pub(super) turns: HashMap<*const KtirOp, u64>,
-    /// Cores that it waits for.
+    /// The cores that it waits for.
     pub(super) waits: Vec<usize>,
-    /// What all cores together may take.
+    /// The budget of all cores together.
     pub(super) meter: Rc<KtirRunBudget>,
 }
 
@@ -138,6 +144,8 @@ impl<'m> KtirCore<'m> {
         args: Vec<KtirRunValue>,
         from: Option<&'m KtirOp>,
     ) -> Result<(), KtirFault> {
+        // A text with a million unused values would take their slots once per core and per open
+        // call.
         let slots = f.values.len() * size_of::<Option<KtirRunValue>>();
         let _held = self.meter.hold_bytes((slots + size_of::<KtirCore<'_>>()) as u64)?;
         let mut env = vec![None; f.values.len()];
@@ -153,7 +161,7 @@ impl<'m> KtirCore<'m> {
         self.calls.is_empty()
     }
 
-    /// Runs until the end or until it has to wait; whether anything was done.
+    /// Runs until the core has ended or has to wait; returns whether it did anything.
     pub(super) fn run_until_blocked(
         &mut self,
         memory: &mut KtirMemory,
@@ -165,14 +173,19 @@ impl<'m> KtirCore<'m> {
             let op = &frame.block.ops[frame.pc];
             let id = self.id;
             let (name, span) = (op.kind.name(), op.span());
+            // Charged before the operation runs, and again each time a waiting operation is tried.
             let steps = budget::op_steps(call.f, op);
             let stepped = self.meter.take_steps(steps).and_then(|()| {
                 let moved = self.run_op(op, memory, exchange)?;
+                // The ledger's lists grow by what the kernel does; charging afterwards is safe,
+                // because one operation adds little.
                 self.meter.take_bytes(self.ledger.take_grown_bytes())?;
                 Ok(moved)
             });
             match stepped {
                 Ok(true) => moved = true,
+                // This core waits. Whether it did anything before decides if the whole grid has
+                // come to a standstill.
                 Ok(false) => return Ok(moved),
                 Err(fault) => {
                     return Err(KtirRunError { fault, core: Some(id), op: Some(name), span });
@@ -213,7 +226,8 @@ impl<'m> KtirCore<'m> {
         self.current_function().value_type(v)
     }
 
-    /// What the current operation was the last to use goes, and the next one comes.
+    /// Drops the values that the current operation was the last to use, and advances to the next
+    /// one.
     pub(super) fn advance_to_next_op(&mut self) {
         let drops = &self.program.drops;
         let call = self.current_call();
@@ -222,13 +236,15 @@ impl<'m> KtirCore<'m> {
             drops.get(&std::ptr::from_ref(frame.block)).and_then(|d| d.get(frame.pc))
         {
             for v in dead {
+                // Dropping the value releases its charge: upstream counts every live tile against
+                // the scratchpad, so a tile that was used for the last time must not count on.
                 call.env[v.index()] = None;
             }
         }
         frame.pc += 1;
     }
 
-    /// A tile of a type, charged to the scratchpad.
+    /// Makes a tile of a type and charges it to the scratchpad.
     pub(super) fn make_tile(
         &mut self,
         ty: &KtirType,
@@ -242,6 +258,7 @@ impl<'m> KtirCore<'m> {
         ty: &KtirType,
         data: Rc<KtirElements>,
     ) -> Result<KtirRunValue, KtirFault> {
+        // Operations on scalars share this path; a scalar takes no room in the scratchpad.
         let KtirType::Tensor(shape, elem) = ty else { return Ok(data.first_value()) };
         let bytes = self.check_tile_room(ty)?;
         let _held = self.meter.hold_bytes(host_bytes(*elem, data.len() as u64))?;
@@ -251,15 +268,16 @@ impl<'m> KtirCore<'m> {
         Ok(KtirRunValue::Tile(Rc::new(KtirTile { shape: shape.clone(), data, _charge, _held })))
     }
 
-    /// What a tile takes; refused where the scratchpad does not have it.
+    /// The bytes that a tile takes; refused where the scratchpad has not enough.
     pub(super) fn check_tile_room(&self, ty: &KtirType) -> Result<u64, KtirFault> {
         let (bytes, used) =
+            // Allocations are in whole sticks of 128 bytes, as on the device.
             (bytes_in_scratchpad(ty).div_ceil(128).saturating_mul(128), self.used.get());
         if used.saturating_add(bytes) > self.capacity {
             let (tile, capacity) = (ty.to_string(), self.capacity);
             return Err(KtirFault::LxOverflow { tile, bytes, used, capacity });
         }
-        // The elements, and what the host needs to compute them.
+        // The host needs room for the elements and for intermediate results: four times the tile.
         let host = host_bytes(ty.elem().unwrap_or(KtirElem::Index), budget::count_elements(ty));
         self.meter.check_room(host.saturating_mul(4))?;
         Ok(bytes)
@@ -270,10 +288,12 @@ impl<'m> KtirCore<'m> {
         self.program.functions.get(name).copied()
     }
 
-    /// Coordinates in the grid.
+    /// The coordinate of the core along dimension `d` of the grid.
     pub(super) fn grid_coordinate(&self, d: usize) -> i64 {
         let size = |d: usize| self.grid.get(d).copied().unwrap_or(1);
         let before: i64 = (0..d).map(size).product();
+        // Core id = z * nx * ny + y * nx + x, so the coordinates are the digits of the id in base
+        // (nx, ny, nz).
         i64::try_from(self.id).unwrap_or(0) / before % size(d)
     }
 

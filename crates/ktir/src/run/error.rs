@@ -1,30 +1,30 @@
-//! What can go wrong while a kernel runs, with its witness.
+//! Faults of a running kernel, each with its witness.
 
 use std::fmt;
 use std::ops::Range;
 use zellige_notation::Diagnostic;
 
-/// A run that stopped.
+/// A failed run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KtirRunError {
     /// What happened.
     pub fault: KtirFault,
-    /// The core that it happened on, where it is one.
+    /// The core that failed, if one did.
     pub core: Option<usize>,
     /// The operation.
     pub op: Option<&'static str>,
-    /// Where that was read from; empty where it was built.
+    /// The place in the text that the operation was read from; empty for a module that was built.
     pub span: Range<usize>,
 }
 
 /// A core that waits, for which cores, and which of those have ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingCore {
-    /// Who waits.
+    /// The waiting core.
     pub core: usize,
-    /// For whom.
+    /// The cores that it waits for.
     pub for_cores: Vec<usize>,
-    /// Who of them will never come.
+    /// Those of them that have already ended.
     pub ended: Vec<usize>,
 }
 
@@ -65,20 +65,20 @@ pub enum KtirFault {
         /// The coordinate.
         index: Vec<i64>,
     },
-    /// Bytes that no array has.
+    /// An address range outside of every array.
     #[error("bytes {start}..{end} belong to no array{near}")]
     Address {
         /// The first byte.
         start: i64,
         /// One past the last.
         end: i64,
-        /// The array that begins last before them, if one does.
+        /// The nearest array before them, if there is one.
         near: String,
     },
     /// An index view holds a negative index.
     #[error("the index view holds {value} at {at:?}; an index is 0 or more")]
     NegativeIndex {
-        /// What it holds.
+        /// The negative index.
         value: i64,
         /// Where.
         at: Vec<i64>,
@@ -90,7 +90,7 @@ pub enum KtirFault {
         tile: String,
         /// What it takes.
         bytes: u64,
-        /// What is in use.
+        /// The bytes in use.
         used: u64,
         /// What there is.
         capacity: u64,
@@ -129,14 +129,14 @@ pub enum KtirFault {
     /// More bytes than were allowed.
     #[error("the run needs {bytes} bytes more, {used} of {limit} bytes are in use")]
     OutOfMemory {
-        /// What is asked for.
+        /// Bytes requested.
         bytes: u64,
-        /// What is in use.
+        /// The bytes in use.
         used: u64,
         /// What there is.
         limit: u64,
     },
-    /// More work than is reasonable.
+    /// A tile with too many pieces.
     #[error("{0}")]
     TooLarge(String),
 }
@@ -144,6 +144,8 @@ pub enum KtirFault {
 fn format_waits(waits: &[WaitingCore]) -> String {
     let one = |w: &WaitingCore| {
         let list = |cores: &[usize]| {
+            // Eight are enough to see the pattern; a grid of 4096 cores that wait for each other
+            // would fill megabytes.
             cores.iter().take(8).map(ToString::to_string).collect::<Vec<_>>().join(", ")
         };
         let mut text = format!("core {} waits for {}", w.core, list(&w.for_cores));
@@ -192,7 +194,7 @@ impl KtirRunError {
         KtirRunError { fault, core: None, op: None, span: 0..0 }
     }
 
-    /// The error as one about the text of the module.
+    /// Turns the error into a diagnostic of the module's text.
     pub fn to_diagnostic(&self) -> Diagnostic {
         let label = match (self.core, self.op) {
             (Some(core), _) => format!("on core {core}"),

@@ -1,4 +1,4 @@
-//! What cores tell each other.
+//! Exchanges of partial results between cores.
 
 use super::budget::{self, KtirRunBudget};
 use super::core::KtirCore;
@@ -12,27 +12,32 @@ use crate::types::KtirType;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
-/// Groups that an operation may have.
+/// The largest number of groups of an operation.
+// There are 4096 cores at most, so groups beyond this number could only be empty.
 const MAX_GROUPS: i64 = 1 << 16;
 
-/// A produce that was run: which one, for which time.
+/// An executed produce: which operation, and how often the core has run it.
 #[derive(Debug)]
 pub(super) struct ProduceHandle {
+    // The same operation runs again in every round of a loop, so its address alone would mix the
+    // partials of different rounds; the second number counts the rounds of this core.
     key: (usize, u64),
     producers: KtirAffineSet,
     groups: KtirAffineSet,
 }
 
-/// Which produce, for which time, of which group.
+/// Which produce operation, which execution of it, and which group.
 type PartialKey = (usize, u64, i64);
 
 /// The partials of every group, by the core that contributed them.
 #[derive(Debug, Default)]
 pub(super) struct PartialExchange {
+    // Ordered by core, so that a reduction adds up in the order of the cores' numbers, not of their
+    // arrival.
     posted: HashMap<PartialKey, BTreeMap<usize, Vec<Rc<KtirElements>>>>,
 }
 
-/// The report of cores that all wait.
+/// Builds the error of a run in which all cores wait.
 pub(super) fn report_deadlock(cores: &[KtirCore<'_>]) -> KtirRunError {
     let waits = cores.iter().filter(|c| !c.is_done()).map(|c| WaitingCore {
         core: c.id,
@@ -61,6 +66,7 @@ fn find_group(
 ) -> Result<Option<i64>, KtirFault> {
     let count = groups.bounding_box(&[]).and_then(|b| b.point_count()).filter(|n| *n <= MAX_GROUPS);
     let count = count.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+    // Every group of the box is put into both sets below, so the work is charged before it is done.
     meter.take_element_steps(count * (1 + (set.count_nodes() + groups.count_nodes()) as u64))?;
     let all = groups
         .list_points(&[], MAX_GROUPS)
@@ -68,6 +74,8 @@ fn find_group(
     let at = [i64::try_from(core).unwrap_or(i64::MAX)];
     let mut mine = all.iter().filter(|g| set.contains(&at, g)).map(|g| g[0]);
     let first = mine.next();
+    // A second group would make the produce ambiguous; the dialect has one partial per core and
+    // operation.
     match (first, mine.next()) {
         (Some(a), Some(b)) => {
             Err(KtirFault::Groups(format!("core {core} is in group {a} and in group {b}")))
@@ -104,12 +112,13 @@ impl<'m> KtirCore<'m> {
                 let what = KtirFrameKind::Produce { op, handle, group };
                 self.push_frame(&op.regions[0], vec![KtirRunValue::I(group)], what);
             }
+            // A core that contributes nothing still gets the future, because it may be a consumer.
             None => self.leave_regions(op, vec![KtirRunValue::Future(handle)]),
         }
         Ok(())
     }
 
-    /// Partials of this core for its group.
+    /// Posts the partial results of this core for its group.
     pub(super) fn post_partials(
         &mut self,
         exchange: &mut PartialExchange,
@@ -120,14 +129,15 @@ impl<'m> KtirCore<'m> {
         let key = (handle.key.0, handle.key.1, group);
         let partials: Vec<Rc<KtirElements>> =
             values.iter().map(KtirRunValue::to_elements).collect();
-        // Who still comes for them is not known, so they stay.
+        // It is not known which cores still need them, so they are kept until the run ends. 64
+        // bytes stand for the entries of both maps and the counter of references.
         let bytes = partials.iter().map(|d| 64 + 8 * d.len() as u64).sum();
         self.meter.take_bytes(bytes)?;
         exchange.posted.entry(key).or_default().insert(self.id, partials);
         Ok(())
     }
 
-    /// Receives, or waits: whether it went on.
+    /// Receives partial results if all of them are there; returns false if the core has to wait.
     pub(super) fn run_delivery(
         &mut self,
         op: &'m KtirOp,
@@ -149,11 +159,14 @@ impl<'m> KtirCore<'m> {
         if let Some(needs) = op.set_attr("producer_dependency_per_consumer") {
             let me = i64::try_from(self.id).unwrap_or(i64::MAX);
             let wanted = list_group_members(needs, &[me, group], self.cores, &self.meter)?;
+            // Members are listed in increasing order, which is what the binary search needs.
             from.retain(|p| wanted.binary_search(p).is_ok());
         }
         let posted = exchange.posted.get(&(handle.key.0, handle.key.1, group));
         let has = |p: &usize| posted.is_some_and(|all| all.contains_key(p));
         self.waits = from.iter().copied().filter(|p| !has(p)).collect();
+        // Nothing was changed yet, so the same operation simply runs again when this core has its
+        // next turn.
         if !self.waits.is_empty() {
             return Ok(false);
         }
@@ -163,6 +176,7 @@ impl<'m> KtirCore<'m> {
         let position = place.iter().position(|c| *c == self.id).unwrap_or(0);
         let sent = types.iter().map(super::value::bytes_in_scratchpad).fold(0, u64::saturating_add);
         let arrived = types.iter().map(budget::count_elements).fold(0, u64::saturating_add);
+        // Charged only now: a core that waits would otherwise pay at every attempt.
         self.meter.take_element_steps(arrived.saturating_mul(partials.len() as u64))?;
         self.ledger.begin_op(op.kind.name());
         self.ledger.record_send(sent, partials.len());
@@ -177,6 +191,9 @@ impl<'m> KtirCore<'m> {
         match op.kind {
             KtirOpKind::InterReduce | KtirOpKind::ReduceScatter => {
                 let share = (place.len(), position);
+                // The partial of the lowest core is the start value, and the identity is used only
+                // where there is none: beginning with the identity would run the combiner once more
+                // for every consumer.
                 let mut rest = VecDeque::from(partials);
                 match rest.pop_front() {
                     None => self.deliver_nothing(op)?,
@@ -184,6 +201,8 @@ impl<'m> KtirCore<'m> {
                 }
             }
             KtirOpKind::Consume | KtirOpKind::Scatter => {
+                // Consume and scatter deliver the values of a single producer; with several it
+                // would not be defined which one.
                 let [only] = partials.as_slice() else {
                     let n = partials.len();
                     let me = self.id;
@@ -223,6 +242,8 @@ impl<'m> KtirCore<'m> {
                                 place.len(),
                                 position,
                             )?));
+                            // Each consumer gets an equal piece of every partial, so the pieces
+                            // that arrive have this shape.
                             each[d] = shape[d] / i64::try_from(place.len()).unwrap_or(1).max(1);
                         } else {
                             pieces.push(data.clone());
@@ -245,17 +266,20 @@ impl<'m> KtirCore<'m> {
         Ok(true)
     }
 
-    /// What a core that receives nothing holds: the identity, or zeros.
+    /// Gives a core that receives nothing the identity, or zeros.
     fn deliver_nothing(&mut self, op: &'m KtirOp) -> Result<(), KtirFault> {
         let mut out = Vec::new();
         for (i, v) in op.results.iter().enumerate() {
             let ty = self.value_type(*v);
             self.check_tile_room(ty)?;
             let n = element_count(ty.shape().unwrap_or(&[]));
+            // Reductions have an identity for each partial, and the other exchanges have none.
             let data = match op.operands.get(1 + i) {
                 Some(identity) => self.read_value(*identity)?.to_elements(),
                 None => Rc::new(KtirElements::zeros(self.value_elem(*v), n)),
             };
+            // A reduce-scatter's result is one piece of the identity's shape, so the identity
+            // itself may not fit.
             out.push(if data.len() == n {
                 data
             } else {
@@ -265,7 +289,7 @@ impl<'m> KtirCore<'m> {
         self.receive_results(op, out)
     }
 
-    /// Refuses another number of elements than a result has.
+    /// Refuses a delivery with another number of elements than the result has.
     fn check_delivered_size(&self, have: usize, ty: &KtirType) -> Result<(), KtirFault> {
         let n = element_count(ty.shape().unwrap_or(&[]));
         if have == n {
@@ -274,7 +298,7 @@ impl<'m> KtirCore<'m> {
         Err(KtirFault::Groups(format!("{have} elements arrive for the {n} of {ty}")))
     }
 
-    /// Results of a delivery.
+    /// Stores the results of a delivery.
     fn receive_results(
         &mut self,
         op: &'m KtirOp,
@@ -286,12 +310,13 @@ impl<'m> KtirCore<'m> {
             self.check_delivered_size(data.len(), ty)?;
             out.push(self.make_shared_tile(ty, data)?);
         }
+        // The list is what a deadlock is reported from, so it must not outlive the wait.
         self.waits.clear();
         self.leave_regions(op, out);
         Ok(())
     }
 
-    /// Combines what is there with the next partial, or ends.
+    /// Combines the result so far with the next partial, or finishes the reduction.
     pub(super) fn combine_partials(
         &mut self,
         op: &'m KtirOp,
@@ -339,7 +364,7 @@ fn split_along(
     let inner: usize = element_count(&shape[dim + 1..]);
     let outer: usize = element_count(&shape[..dim]);
     let each = n / parts * inner;
-    // An empty piece may be cut out of a huge number of places.
+    // A piece without elements may still have a huge number of outer positions.
     let outer = if each == 0 { 0 } else { outer };
     let at = (0..outer).flat_map(|o| {
         let from = o * n * inner + index * each;
@@ -348,7 +373,7 @@ fn split_along(
     Ok(data.gather(at))
 }
 
-/// Pieces of one shape joined along a dimension.
+/// Concatenates pieces of one shape along a dimension.
 fn join_along(pieces: &[Rc<KtirElements>], shape: &[i64], dim: usize) -> KtirElements {
     let Some(first) = pieces.first() else { return KtirElements::I(Vec::new()) };
     let chunk: usize = element_count(&shape[dim..]);

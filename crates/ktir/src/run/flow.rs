@@ -1,4 +1,4 @@
-//! Frames: loops, branches and calls.
+//! Frames of open blocks: loops, branches and calls.
 
 use super::core::KtirCore;
 use super::error::KtirFault;
@@ -9,7 +9,7 @@ use crate::op::KtirOpKind;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// A block that is being run.
+/// A block that is being executed.
 #[derive(Debug)]
 pub(super) struct KtirFrame<'m> {
     pub(super) block: &'m KtirBlock,
@@ -17,7 +17,7 @@ pub(super) struct KtirFrame<'m> {
     pub(super) what: KtirFrameKind<'m>,
 }
 
-/// Why it is run.
+/// The construct that the block belongs to.
 #[derive(Debug)]
 pub(super) enum KtirFrameKind<'m> {
     Body,
@@ -43,7 +43,7 @@ impl<'m> KtirCore<'m> {
         self.current_call().frames.push(KtirFrame { block, pc: 0, what });
     }
 
-    /// Results of an operation that had regions, and on to the next one.
+    /// Stores the results of an operation with regions and advances to the next operation.
     pub(super) fn leave_regions(&mut self, op: &'m KtirOp, values: Vec<KtirRunValue>) {
         for (v, value) in op.results.iter().zip(values) {
             self.write_value(*v, value);
@@ -108,7 +108,7 @@ impl<'m> KtirCore<'m> {
         Ok(())
     }
 
-    /// The end of a block.
+    /// Handles the terminator of a block.
     pub(super) fn end_block(
         &mut self,
         op: &'m KtirOp,

@@ -1,4 +1,4 @@
-//! Flat memory, the scratchpads, and who wrote what.
+//! Flat memory, the scratchpads, and the core that wrote each element.
 
 use super::access::KtirByteSpace;
 use super::budget::KtirRunBudget;
@@ -9,13 +9,17 @@ use crate::types::KtirElem;
 use std::rc::Rc;
 use zellige_float::{Converter, Format};
 
-/// Where the first array lies.
+/// The address of the first array.
+// Upstream's allocator begins here, in sticks of 128 bytes, so that recorded addresses agree. It
+// also makes a pointer of 0, or a small number taken for a pointer, an error.
 const FIRST_ARRAY_ADDRESS: usize = 0x10000;
 
-/// Arrays begin at multiples of this.
+/// The alignment of arrays, in bytes.
 const ARRAY_ALIGNMENT_BYTES: usize = 128;
 
-/// Nobody has written here.
+/// Marks an element that no core has written.
+// Cores are below 4096, so 16 bits hold every number of a core and this mark; the table has one
+// entry per element and would otherwise outgrow arrays of bytes.
 const NO_WRITER: u16 = u16::MAX;
 
 #[derive(Debug)]
@@ -23,7 +27,7 @@ struct KtirArrayArea {
     name: String,
     start: usize,
     end: usize,
-    /// Bytes of an element.
+    /// The size of an element in bytes.
     unit: usize,
     /// The core that wrote each element; empty until one is written.
     writers: Vec<u16>,
@@ -50,21 +54,26 @@ impl KtirMemory {
         Ok(KtirMemory { bytes: vec![0; spare], areas, pads: Vec::new(), pad_size: 0, meter })
     }
 
-    /// Puts an array into memory; the index of its first element.
+    /// Places an array in memory and returns the index of its first element.
     pub(super) fn place_array(&mut self, name: &str, array: &KtirArray) -> Result<i64, KtirFault> {
         let bad = |reason: String| KtirFault::BadArgument { name: name.into(), reason };
         let unit = array.elem.byte_size();
+        // The size has to agree before the copy below, which would panic on a difference.
         let n =
             array.shape.iter().try_fold(1_usize, |n, d| n.checked_mul(usize::try_from(*d).ok()?));
         let want = n.and_then(|n| n.checked_mul(unit));
         if want != Some(array.bytes.len()) {
             let have = array.bytes.len();
             let (elem, shape) = (array.elem, &array.shape);
-            return Err(bad(format!("has {have} bytes, which are no {elem} of {shape:?}")));
+            return Err(bad(format!(
+                "has {have} bytes, which are not those of {elem} with shape {shape:?}"
+            )));
         }
         self.meter.take_bytes(array.bytes.len() as u64)?;
         let start =
             self.bytes.len().max(FIRST_ARRAY_ADDRESS).next_multiple_of(ARRAY_ALIGNMENT_BYTES);
+        // The padding up to the next stick belongs to no area, so an access that runs over the end
+        // is refused.
         let end = start + array.bytes.len();
         self.bytes.resize(end.next_multiple_of(ARRAY_ALIGNMENT_BYTES), 0);
         self.bytes[start..end].copy_from_slice(&array.bytes);
@@ -73,6 +82,7 @@ impl KtirMemory {
     }
 
     pub(super) fn add_scratchpads(&mut self, cores: usize, size: usize) {
+        // Empty until they are written: most kernels use a small part of a few scratchpads.
         self.pads = vec![Vec::new(); cores];
         self.pad_size = size;
     }
@@ -84,6 +94,8 @@ impl KtirMemory {
     ) -> BTreeMap<String, KtirArray> {
         for area in &self.areas {
             if let Some(array) = arrays.get_mut(&area.name) {
+                // Every array is read back, not only those that were written: the dialect has no
+                // output arguments.
                 array.bytes.copy_from_slice(&self.bytes[area.start..area.end]);
             }
         }
@@ -95,8 +107,10 @@ impl KtirMemory {
             usize::try_from(start).is_ok_and(|s| s >= a.start)
                 && usize::try_from(end).is_ok_and(|e| e <= a.end)
         };
-        // Later arrays come first: the usable beginning of memory may overlap none of them.
+        // Arrays are searched before the usable beginning of memory, which is the first area and
+        // may reach over them.
         self.areas.iter().rposition(inside).ok_or_else(|| {
+            // The nearest array before the address is the one that was most likely overrun.
             let before =
                 self.areas.iter().rev().find(|a| i64::try_from(a.start).is_ok_and(|s| s <= start));
             let near = before.map_or(String::new(), |a| {
@@ -119,6 +133,8 @@ impl KtirMemory {
             let end = at.saturating_add(i64::try_from(size).unwrap_or(i64::MAX));
             match place {
                 KtirByteSpace::Global => {
+                    // Reading is checked as writing is: a pointer that strays into the next array
+                    // reads wrong numbers silently.
                     self.find_area(*at, end)?;
                     let from = usize::try_from(*at).unwrap_or(0);
                     raw.extend_from_slice(&self.bytes[from..from + size]);
@@ -144,6 +160,7 @@ impl KtirMemory {
     ) -> Result<(), KtirFault> {
         let size = elem.byte_size() * len;
         let raw = encode_elements(data, elem);
+        // The verifier limits grids to 4096 cores, so the conversion cannot fail.
         let writer = u16::try_from(core).unwrap_or(NO_WRITER - 1);
         for (i, (place, at)) in runs.iter().enumerate() {
             let end = at.saturating_add(i64::try_from(size).unwrap_or(i64::MAX));
@@ -153,6 +170,7 @@ impl KtirMemory {
                 KtirByteSpace::Global => {
                     let area = self.find_area(*at, end)?;
                     let area = &mut self.areas[area];
+                    // Made on the first write, because inputs are often large and never written.
                     if area.writers.is_empty() {
                         let elements = (area.end - area.start).div_ceil(area.unit);
                         self.meter.take_bytes(2 * elements as u64)?;
@@ -161,6 +179,9 @@ impl KtirMemory {
                     let first = (from - area.start) / area.unit;
                     let last = (from + size - area.start).div_ceil(area.unit);
                     for (k, w) in area.writers[first..last].iter_mut().enumerate() {
+                        // Two cores that write one element are a race even when they write the same
+                        // value: on the device the order is not defined. A core may overwrite its
+                        // own elements.
                         if *w != NO_WRITER && *w != writer {
                             let (array, other) = (area.name.clone(), usize::from(*w));
                             return Err(KtirFault::Race { other, array, element: first + k });
@@ -178,7 +199,7 @@ impl KtirMemory {
         Ok(())
     }
 
-    /// The bytes of a scratchpad up to `end`.
+    /// The bytes of a scratchpad, grown to `end`.
     fn scratchpad_bytes(
         &mut self,
         core: usize,
@@ -190,6 +211,7 @@ impl KtirMemory {
         match (self.pads.get_mut(core), fits) {
             (Some(pad), true) => {
                 let end = usize::try_from(end).unwrap_or(0);
+                // The host's memory is charged as the scratchpad grows, not by its full size.
                 if pad.len() < end {
                     self.meter.take_bytes((end - pad.len()) as u64)?;
                     pad.resize(end, 0);
@@ -207,7 +229,7 @@ impl KtirMemory {
     }
 }
 
-/// Bytes as elements.
+/// Converts bytes to elements.
 pub(super) fn decode_elements(raw: &[u8], elem: KtirElem) -> KtirElements {
     let n = raw.len() / elem.byte_size();
     if elem.is_float() {
@@ -221,7 +243,7 @@ pub(super) fn decode_elements(raw: &[u8], elem: KtirElem) -> KtirElements {
     }
 }
 
-/// Elements as bytes; they hold values of their type, so nothing is rounded.
+/// Converts elements to bytes. Elements hold values of their type, so nothing is rounded.
 pub(super) fn encode_elements(data: &KtirElements, elem: KtirElem) -> Vec<u8> {
     match data {
         KtirElements::F(v) => {
@@ -236,6 +258,7 @@ pub(super) fn encode_elements(data: &KtirElements, elem: KtirElem) -> Vec<u8> {
 }
 
 fn convert_format(raw: &[u8], from: Format, to: Format, n: usize) -> Vec<u8> {
+    // A conversion of a format to itself would still visit every element.
     if from == to {
         return raw.to_vec();
     }

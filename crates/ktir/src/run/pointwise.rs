@@ -1,4 +1,4 @@
-//! Operations on elements, over whole slices.
+//! Runs elementwise operations over whole slices.
 
 use super::error::KtirFault;
 use super::value::KtirElements;
@@ -9,12 +9,12 @@ use crate::types::KtirElem;
 use zellige_float::Element;
 use zellige_math::{Binary, Unary, map1, map2};
 
-/// A number in a float type, rounded once.
+/// Rounds a number to a float type, once.
 pub(super) fn round_float(value: f64, elem: KtirElem) -> f32 {
     decode_bits(encode_bits(value, elem), elem)
 }
 
-/// The low bits of an integer as a number of its type.
+/// Wraps an integer to the bits of its type.
 pub(super) fn wrap_integer(value: i64, elem: KtirElem) -> i64 {
     #[allow(clippy::cast_possible_truncation, reason = "integers wrap")]
     match elem {
@@ -26,7 +26,7 @@ pub(super) fn wrap_integer(value: i64, elem: KtirElem) -> i64 {
     }
 }
 
-/// The same bits without a sign.
+/// The bits of an integer, read as unsigned.
 #[allow(clippy::cast_sign_loss, reason = "the bits are meant")]
 fn to_unsigned_bits(value: i64, elem: KtirElem) -> u64 {
     let bits = elem.value_bits();
@@ -60,7 +60,7 @@ pub(super) fn round_f16(x: f32) -> f32 {
     let magnitude = bits & 0x7fff_ffff;
     // Normal numbers lose 13 bits; a carry into the exponent is right.
     let kept = magnitude.wrapping_add(0xfff + ((magnitude >> 13) & 1)) & !0x1fff;
-    // From 65520 on infinity comes next.
+    // Numbers from 65520 on round to infinity.
     let normal = if kept >= 0x4780_0000 { 0x7f80_0000 } else { kept };
     // Below 2^-14 the spacing is 2^-24: adding 0.75 leaves no finer bits.
     let small = ((f32::from_bits(magnitude) + 0.75) - 0.75).to_bits();
@@ -78,8 +78,8 @@ fn round_bf16(x: f32) -> f32 {
     f32::from_bits(if nan { (bits | 0x0040_0000) & 0xffff_0000 } else { kept })
 }
 
-/// An operation on elements. Inputs have as many elements as the result, or one; `from` is the type
-/// of the first operand (of the choices, for a select), `to` that of the result.
+/// Applies an elementwise operation. Inputs have as many elements as the result, or one; `from` is
+/// the type of the first operand (of the choices, for a select), `to` that of the result.
 pub(super) fn apply_pointwise(
     op: &KtirOp,
     inputs: &[&KtirElements],
@@ -87,7 +87,7 @@ pub(super) fn apply_pointwise(
     to: KtirElem,
 ) -> Result<KtirElements, KtirFault> {
     let n = inputs.iter().map(|d| d.len()).max().unwrap_or(1);
-    // An empty tile has nothing to compute, whatever a scalar beside it holds.
+    // A scalar beside an empty tile must not be repeated, because the result has no element.
     let n = if inputs.iter().any(|d| d.len() == 0) { 0 } else { n };
     let wide: Vec<KtirElements>;
     let mut inputs: Vec<&KtirElements> = inputs.to_vec();
@@ -98,7 +98,7 @@ pub(super) fn apply_pointwise(
     apply_pointwise_kind(op.kind, op.word_attr("predicate").unwrap_or(""), &inputs, from, to)
 }
 
-/// The same by kind, of inputs of equal lengths.
+/// Applies an operation by its kind, to inputs of equal lengths.
 pub(super) fn apply_pointwise_kind(
     kind: KtirOpKind,
     predicate: &str,
@@ -325,7 +325,8 @@ fn apply_integer_op(kind: KtirOpKind, a: i64, b: i64, elem: KtirElem) -> Result<
         KtirOpKind::AndI => a & b,
         KtirOpKind::OrI => a | b,
         KtirOpKind::XOrI => a ^ b,
-        // A shift by all bits or more has no meaning in the text; here nothing is left.
+        // MLIR defines no value for a shift by as many bits as the type has or more. Here all bits
+        // are shifted out.
         KtirOpKind::ShLI => shift.map_or(0, |s| a.wrapping_shl(s)),
         KtirOpKind::ShRSI => shift.map_or(a >> 63, |s| a >> s),
         KtirOpKind::ShRUI => shift.map_or(0, |s| to_signed_integer(x >> s, elem)),
@@ -335,7 +336,7 @@ fn apply_integer_op(kind: KtirOpKind, a: i64, b: i64, elem: KtirElem) -> Result<
         KtirOpKind::MinUI => to_signed_integer(x.min(y), elem),
         _ => {
             return Err(KtirFault::Invalid(format!(
-                "`{}` is no operation on integers",
+                "`{}` is not an operation on integers",
                 kind.name()
             )));
         }
@@ -377,7 +378,7 @@ fn cast_elements(
         (KtirElements::I(v), true) => {
             let wide = |n: i64| match kind {
                 KtirOpKind::UIToFP => bits_of_unsigned(to_unsigned_bits(n, from), to),
-                // One bit is 0 or 1 here, and -1 as a signed number.
+                // `i1` is held as 0 or 1, and as a signed number of one bit its 1 means -1.
                 _ if from == KtirElem::I1 => encode_bits(if n != 0 { -1.0 } else { 0.0 }, to),
                 _ => bits_of_int(n, to),
             };
@@ -396,7 +397,8 @@ fn cast_elements(
     }
 }
 
-/// A whole number in a float type, rounded once: to float64 with a sticky last bit, then on.
+/// Converts an integer to a float type with one rounding: the conversion to float64 keeps a sticky
+/// last bit, so that only the second conversion rounds.
 fn bits_of_int(n: i64, to: KtirElem) -> u64 {
     bits_of_unsigned_with(n.unsigned_abs(), n < 0, to)
 }
@@ -406,7 +408,8 @@ fn bits_of_unsigned(n: u64, to: KtirElem) -> u64 {
 }
 
 fn bits_of_unsigned_with(n: u64, negative: bool, to: KtirElem) -> u64 {
-    // 53 bits are exact; below them only whether anything is left matters.
+    // Float64 holds 53 bits exactly. Of the bits below them only whether any is set can change the
+    // rounding.
     let extra = (64 - n.leading_zeros()).saturating_sub(53);
     let kept = (n >> extra) << extra;
     let sticky = u64::from(kept != n) << extra;
@@ -421,7 +424,7 @@ mod tests {
 
     #[test]
     fn rounding_in_float32_is_the_conversion() {
-        // Every upper half of a float32, with lower halves around ties.
+        // Every upper half of a float32, with lower halves around the ties.
         for high in 0..=u16::MAX {
             for low in [0_u16, 1, 0xfff, 0x1000, 0x1001, 0x7fff, 0x8000, 0x8001, 0xffff] {
                 let x = f32::from_bits(u32::from(high) << 16 | u32::from(low));

@@ -1,4 +1,4 @@
-//! What a run gives: arrays, cycles, a trace.
+//! The outcome of a run: arrays, cycles, a trace.
 
 use super::core::KtirCore;
 use super::cost::{KtirOpCost, KtirRingSend};
@@ -13,27 +13,29 @@ use zellige_machine::account::{
 use zellige_machine::timeline::{TimelineEvent, TimelineTrack};
 use zellige_machine::{CycleModel, Hardware, OperationCost, SimulatedTime, Timeline};
 
-/// A run that ended.
+/// The outcome of a successful run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KtirRunOutcome {
-    /// Every array that was given, as the kernel left it.
+    /// Every array that was passed, with its contents after the run.
     pub arrays: BTreeMap<String, KtirArray>,
-    /// What it cost, core by core.
+    /// The cost of every core.
     pub cost: OperationCost,
-    /// The hardware that it was priced on.
+    /// The hardware whose figures give the cycles.
     pub hardware: String,
-    /// What happened when, if that was asked for.
+    /// The timeline, if a trace was requested.
     pub timeline: Option<Timeline>,
 }
 
 impl KtirRunOutcome {
-    /// Cycles of the slowest core.
+    /// The cycles of the slowest core.
     pub fn cycles(&self) -> u64 {
         self.cost.latency.cycles
     }
 
     /// Cycles of a core by compute, memory and communication.
     pub fn split_cycles(cycles: &CoreCycles) -> [u64; 3] {
+        // Upstream's report knows three parts; the matrix and the vector unit are both compute
+        // there.
         [cycles.pt.saturating_add(cycles.sfu), cycles.memory, cycles.ring]
     }
 
@@ -41,6 +43,8 @@ impl KtirRunOutcome {
     pub fn arithmetic_intensity(&self) -> f64 {
         let t = &self.cost.totals;
         let bytes = t.bytes_in.saturating_add(t.bytes_out);
+        // A kernel without memory traffic has no intensity; 0 keeps infinity out of the JSON, which
+        // cannot hold it.
         if bytes == 0 { 0.0 } else { t.flops as f64 / bytes as f64 }
     }
 
@@ -54,7 +58,7 @@ impl KtirRunOutcome {
         }
     }
 
-    /// Everything but the arrays' contents, for programs.
+    /// Everything except the contents of the arrays, as JSON.
     pub fn to_json(&self) -> serde_json::Value {
         let cores: Vec<serde_json::Value> = self
             .cost
@@ -128,7 +132,7 @@ impl fmt::Display for KtirRunOutcome {
     }
 }
 
-/// Ring moves as the model charges them: around the grid, or around the group.
+/// Adds ring moves as the cycle model charges them: around the whole grid, or around the group.
 fn price_ring_moves(
     mut work: CoreWork,
     sent: &[KtirRingSend],
@@ -137,6 +141,8 @@ fn price_ring_moves(
 ) -> CoreWork {
     for s in sent {
         let hops = match model {
+            // Upstream charges (cores - 1) x tile bytes / 64, whatever the group is; the card
+            // charges by group.
             CycleModel::Ktir => (cores as u64).saturating_sub(1),
             CycleModel::Card => s.group.saturating_sub(1),
         };
@@ -161,6 +167,7 @@ pub(super) fn build_outcome(
         all.push(price_ring_moves(core.ledger.work, &core.ledger.sent, model, count));
         events.push(core.ledger.events);
     }
+    // The kind decides which of the card's units the arithmetic of a kernel is priced on.
     let products = all.iter().any(|w| w.macs > 0);
     let kind = if products { WorkKind::Matmul } else { WorkKind::Pointwise };
     let work = OperationWork::new(f.name(), kind, all);
@@ -169,7 +176,7 @@ pub(super) fn build_outcome(
     KtirRunOutcome { arrays, cost, hardware: hardware.name().into(), timeline }
 }
 
-/// Operations one after the other on each core; what each takes, it takes while as many cores share
+/// Lists the operations of each core one after the other. Each is priced as if as many cores shared
 /// the memory as in the whole kernel.
 fn build_timeline(
     hardware: &Hardware,
@@ -178,6 +185,8 @@ fn build_timeline(
     limit: usize,
 ) -> Timeline {
     let mut timeline = Timeline::new(0, limit);
+    // Memory bandwidth is shared by the cores that work, so an operation by itself would look
+    // faster than it is in the kernel.
     let busy = work.cores.iter().filter(|c| !c.is_idle()).count().max(1);
     let mut known: HashMap<String, u64> = HashMap::new();
     for (core, list) in events.into_iter().enumerate() {
@@ -189,7 +198,7 @@ fn build_timeline(
                 hardware.cycle_model(),
                 work.cores.len(),
             );
-            // Few operations differ, so most are priced once.
+            // Few operations differ in their work, so most prices are found in the table.
             let cycles = *known.entry(format!("{each:?}")).or_insert_with(|| {
                 hardware
                     .operation_latency(&OperationWork::uniform_cores(

@@ -1,4 +1,4 @@
-//! One operation of a core.
+//! Runs one operation of a core.
 
 use super::access::{
     BoundSubscript, KtirAccess, KtirByteSpace, KtirView, KtirViewPart, resolve_space,
@@ -17,7 +17,7 @@ use crate::types::{KtirElem, KtirType};
 use std::rc::Rc;
 
 impl<'m> KtirCore<'m> {
-    /// Runs one operation; false where it has to wait.
+    /// Runs one operation; returns false if the core has to wait.
     pub(super) fn run_op(
         &mut self,
         op: &'m KtirOp,
@@ -46,7 +46,7 @@ impl<'m> KtirCore<'m> {
         Ok(true)
     }
 
-    /// What an operation without blocks of its own to run gives.
+    /// Computes the results of an operation that opens no block.
     fn evaluate_op(
         &mut self,
         op: &'m KtirOp,
@@ -149,7 +149,8 @@ impl<'m> KtirCore<'m> {
         self.make_tile(ty, data)
     }
 
-    /// Tiles that an operation reads and writes pass the scratchpad's port.
+    /// Records the bytes of the tiles that an operation reads and writes through the scratchpad's
+    /// port.
     pub(super) fn record_tile_traffic(&mut self, op: &KtirOp) {
         let all = op.operands.iter().chain(&op.results);
         let bytes = all
@@ -179,7 +180,7 @@ impl<'m> KtirCore<'m> {
             Some(KtirAttr::Space(space)) => *space,
             _ => KtirMemorySpace::Global,
         };
-        // Symbols of the coordinates are the sizes that are values, in their order.
+        // The symbols of the coordinate set are the dynamic sizes, in their order.
         let sizes = op.ints_attr("sizes").unwrap_or(&[]);
         let symbols: Vec<i64> = sizes
             .iter()
@@ -273,7 +274,7 @@ impl<'m> KtirCore<'m> {
         let elem = access.view().elem;
         let runs = access.resolve_runs(memory, &self.meter)?;
         let ty = self.value_type(op.results[0]);
-        self.check_element_count(runs.runs.len() * runs.len, ty)?;
+        self.check_accessed_elements(runs.runs.len() * runs.len, elem, ty)?;
         let data = memory.read_runs(&runs.runs, runs.len, elem)?;
         self.ledger.record_transfer(&runs, elem.byte_size(), false, self.id, self.cores);
         self.record_tile_traffic(op);
@@ -284,7 +285,8 @@ impl<'m> KtirCore<'m> {
         let access = self.read_access(op.operands[1])?;
         let elem = access.view().elem;
         let runs = access.resolve_runs(memory, &self.meter)?;
-        self.check_element_count(runs.runs.len() * runs.len, self.value_type(op.operands[0]))?;
+        let ty = self.value_type(op.operands[0]);
+        self.check_accessed_elements(runs.runs.len() * runs.len, elem, ty)?;
         let data = self.read_value(op.operands[0])?.to_elements();
         memory.write_runs(&runs.runs, runs.len, elem, &data, self.id)?;
         self.ledger.record_transfer(&runs, elem.byte_size(), true, self.id, self.cores);
@@ -292,7 +294,20 @@ impl<'m> KtirCore<'m> {
         Ok(())
     }
 
-    fn check_element_count(&self, elements: usize, ty: &KtirType) -> Result<(), KtirFault> {
+    /// Refuses a tensor that does not fit the elements that an access tile selects.
+    fn check_accessed_elements(
+        &self,
+        elements: usize,
+        elem: KtirElem,
+        ty: &KtirType,
+    ) -> Result<(), KtirFault> {
+        // The type of an access tile names no element type. The verifier compares the elements where
+        // it sees the view, and cannot where the tile is an argument or the result of a branch.
+        if ty.elem() != Some(elem) {
+            return Err(KtirFault::Invalid(format!(
+                "the view has elements {elem}, not those of {ty}"
+            )));
+        }
         let n = element_count(ty.shape().unwrap_or(&[]));
         if n == elements {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Operations on whole tiles: making, cutting, joining, multiplying.
+//! Runs operations on whole tiles: making, slicing, concatenating, multiplying.
 
 use super::body::KtirLoopNest;
 use super::core::KtirCore;
@@ -34,6 +34,8 @@ impl<'m> KtirCore<'m> {
                 self.make_tile(ty, data.broadcast_to(element_count(shape)))
             }
             KtirOpKind::FromElements => {
+                // The empty list fixes whether the elements are floats or integers before the first
+                // one is appended.
                 let mut data = KtirElements::zeros(self.value_elem(op.results[0]), 0);
                 for v in o {
                     data.append(&self.read_value(*v)?.to_elements());
@@ -43,6 +45,7 @@ impl<'m> KtirCore<'m> {
             KtirOpKind::Extract => {
                 let (tile, at) = (self.read_value(o[0])?, self.read_ints(&o[1..])?);
                 let of = tile.shape().to_vec();
+                // Indices are values, so only a run can check them.
                 if at.iter().zip(&of).any(|(i, n)| !(0..*n).contains(i)) {
                     return Err(KtirFault::OutOfBounds { index: at, shape: of });
                 }
@@ -56,6 +59,8 @@ impl<'m> KtirCore<'m> {
             KtirOpKind::ExtractSlice | KtirOpKind::InsertSlice => self.run_slice(op, ty),
             KtirOpKind::ExpandShape | KtirOpKind::CollapseShape | KtirOpKind::Reshape => {
                 let data = self.read_value(o[0])?.to_elements();
+                // The elements stay in row-major order, so both tiles share one buffer; each is
+                // charged to the scratchpad.
                 self.make_shared_tile(ty, data)
             }
             KtirOpKind::Concat => {
@@ -76,6 +81,8 @@ impl<'m> KtirCore<'m> {
                         &part.to_elements(),
                         nest_offsets(at * places[dim], &loops).into_iter(),
                     );
+                    // The parts may differ along this dimension, so each begins where the one
+                    // before it ended.
                     at += extent_to_usize(part.shape()[dim]);
                 }
                 self.make_tile(ty, data)
@@ -96,6 +103,8 @@ impl<'m> KtirCore<'m> {
                 let data = self.run_element_body(op, args, element_count(shape))?;
                 self.make_tile(ty, data)
             }
+            // The body gives the padding for every element of the result, and the tile then
+            // replaces those that are no padding: the body may depend on the coordinates.
             KtirOpKind::Pad => {
                 let tile = self.read_value(o[0])?;
                 let space = KtirLoopNest::from_shape(shape);
@@ -132,6 +141,8 @@ impl<'m> KtirCore<'m> {
                 let mut from = row_major_strides(tile.shape()).into_iter();
                 let added = op.ints_attr("dimensions").unwrap_or(&[]);
                 let step = |(d, n): (usize, &i64)| {
+                    // An added dimension reads the same element again, which a stride of 0
+                    // expresses.
                     let new = added.iter().any(|a| extent_to_usize(*a) == d);
                     (extent_to_usize(*n), if new { 0 } else { from.next().unwrap_or(0) })
                 };
@@ -140,7 +151,10 @@ impl<'m> KtirCore<'m> {
                 self.record_tile_traffic(op);
                 self.make_tile(ty, data)
             }
-            _ => Err(KtirFault::Invalid(format!("`{}` has no place here", op.kind.name()))),
+            _ => Err(KtirFault::Invalid(format!(
+                "`{}` is not an operation on tiles",
+                op.kind.name()
+            ))),
         }
     }
 
@@ -157,6 +171,7 @@ impl<'m> KtirCore<'m> {
             let offset = if offset == DYNAMIC_SIZE { dynamic.next().unwrap_or(0) } else { offset };
             let (n, step) = (list("sizes")[d], list("strides")[d]);
             let last = (n - 1).checked_mul(step).and_then(|x| x.checked_add(offset));
+            // An empty slice touches nothing, wherever it begins.
             if n > 0 && (offset < 0 || last.is_none_or(|last| last >= of[d])) {
                 let mut index = vec![0; of.len()];
                 index[d] = if offset < 0 { offset } else { last.unwrap_or(i64::MAX) };
@@ -177,7 +192,7 @@ impl<'m> KtirCore<'m> {
         self.make_tile(ty, data)
     }
 
-    /// `ins(..) outs(..)`.
+    /// Runs a named structured operation: `ins(..) outs(..)`.
     pub(super) fn run_structured(
         &mut self,
         op: &'m KtirOp,
@@ -187,11 +202,14 @@ impl<'m> KtirCore<'m> {
         let elem = ty.elem().unwrap_or(KtirElem::F32);
         let shape = ty.shape().unwrap_or(&[]);
         self.record_tile_traffic(op);
+        // `linalg.add` and the others exist once for all element types; `arith` has one operation
+        // for each kind.
         let plain = |float: KtirOpKind, int: KtirOpKind| if elem.is_float() { float } else { int };
         let kind = match op.kind {
             KtirOpKind::Fill => {
                 let value = self.read_value(op.operands[0])?.to_elements();
                 let data = if element_count(shape) == 0 {
+                    // An empty tile has no element, not even the one that fills it.
                     value.slice_range(0..0)
                 } else {
                     (*value).clone()
@@ -245,14 +263,20 @@ impl<'m> KtirCore<'m> {
             }
             _ => return Err(KtirFault::Invalid("a product of tiles without rows".into())),
         };
+        // Charged before the sums are allocated: three sizes of a text can ask for more work than
+        // any machine has.
         self.meter.take_element_steps(
             [batch, m, k, n].iter().fold(1, |p, d| p.saturating_mul(*d as u64)),
         )?;
         let (a, mut b, c) = (a.to_elements(), b.to_elements(), c.to_elements());
         if op.kind == KtirOpKind::MatmulTransposeB {
+            // The transpose is made once, so that the inner loop reads a row of the columns
+            // contiguously.
             b = Rc::new(b.gather(nest_offsets(0, &[(k, 1), (n, k)]).into_iter()));
         }
         let data = if elem.is_float() {
+            // The order that upstream fixes for float16: sums in float32 over k in order, rounded
+            // once, then added to `outs`. Starting the sums with `outs` would round differently.
             let mut sum = vec![0.0_f32; batch * m * n];
             for x in 0..batch {
                 let rows = &a.as_floats()[x * m * k..(x + 1) * m * k];
@@ -268,6 +292,8 @@ impl<'m> KtirCore<'m> {
                 elem,
             )?
         } else {
+            // Integers wrap, and wrapping commutes with addition, so the output can be the
+            // accumulator.
             let mut out = c.as_ints().to_vec();
             for x in 0..batch {
                 for i in 0..m {
@@ -290,10 +316,12 @@ impl<'m> KtirCore<'m> {
 
 /// `sum += rows * columns`, each sum in the order of the inner dimension.
 fn multiply_add(rows: &[f32], columns: &[f32], sum: &mut [f32], k: usize, n: usize) {
+    // Chunks of length 0 are a panic, and there is nothing to add.
     if k == 0 || n == 0 {
         return;
     }
-    // Four rows share each pass over a row of the columns; their sums stay independent.
+    // Four rows share each pass over a row of the right operand, which is then read from the cache;
+    // their sums stay independent.
     const ROWS_PER_BLOCK: usize = 4;
     for (rows, sums) in rows.chunks(ROWS_PER_BLOCK * k).zip(sum.chunks_mut(ROWS_PER_BLOCK * n)) {
         for (l, row) in columns.chunks_exact(n).enumerate() {

@@ -18,14 +18,17 @@ pub(super) enum KtirRunValue {
     Future(Rc<ProduceHandle>),
 }
 
-/// Elements: floats as float32, integers as 64 bits.
+/// The elements of a tile: floats as float32, integers as 64 bits.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum KtirElements {
+    // Every float type of the dialect is exact in float32, and every integer type in 64 bits, so
+    // two representations serve all twelve element types; operations round their results to the
+    // type.
     F(Vec<f32>),
     I(Vec<i64>),
 }
 
-/// A tile, charged to a scratchpad while it lives.
+/// A tile, charged to a scratchpad as long as it is referenced.
 #[derive(Debug)]
 pub(super) struct KtirTile {
     pub(super) shape: Vec<i64>,
@@ -34,7 +37,7 @@ pub(super) struct KtirTile {
     pub(super) _held: KtirHeldBytes,
 }
 
-/// Bytes of a scratchpad, given back in the end.
+/// Bytes of a scratchpad, which are released when this value is dropped.
 #[derive(Debug)]
 pub(super) struct ScratchpadCharge {
     pub(super) bytes: u64,
@@ -43,6 +46,8 @@ pub(super) struct ScratchpadCharge {
 
 impl Drop for ScratchpadCharge {
     fn drop(&mut self) {
+        // The charge follows the value and not the operation: a tile that is carried around a loop
+        // occupies the scratchpad as long as any name refers to it.
         self.used.set(self.used.get().saturating_sub(self.bytes));
     }
 }
@@ -59,7 +64,7 @@ impl KtirElements {
         }
     }
 
-    /// Elements at places.
+    /// The elements at these positions.
     pub(super) fn gather(&self, at: impl Iterator<Item = usize>) -> KtirElements {
         match self {
             KtirElements::F(v) => KtirElements::F(at.map(|i| v[i]).collect()),
@@ -67,7 +72,7 @@ impl KtirElements {
         }
     }
 
-    /// Puts the elements of another at places.
+    /// Writes the elements of another list to these positions.
     pub(super) fn scatter(&mut self, from: &KtirElements, at: impl Iterator<Item = usize>) {
         match (self, from) {
             (KtirElements::F(to), KtirElements::F(from)) => {
@@ -95,9 +100,11 @@ impl KtirElements {
         }
     }
 
-    /// One element everywhere.
+    /// Repeats a single element `n` times.
     pub(super) fn broadcast_to(self, n: usize) -> KtirElements {
         match self {
+            // Only single elements are repeated; anything else already has the length of the
+            // result.
             KtirElements::F(v) if v.len() == 1 && n != 1 => KtirElements::F(vec![v[0]; n]),
             KtirElements::I(v) if v.len() == 1 && n != 1 => KtirElements::I(vec![v[0]; n]),
             other => other,
@@ -141,8 +148,8 @@ impl KtirRunValue {
     }
 }
 
-/// How many elements a shape has. The product of sizes above 0 fits in 64 bits (`countable`), so
-/// that of some of them does.
+/// The number of elements of a shape. The product of all sizes above 0 fits in 64 bits
+/// (`check_countable`), and so does the product of some of them.
 pub(super) fn element_count(shape: &[i64]) -> usize {
     shape.iter().map(|n| usize::try_from(*n).unwrap_or(0)).product()
 }
@@ -156,9 +163,10 @@ pub(super) fn row_major_strides(shape: &[i64]) -> Vec<usize> {
     out
 }
 
-/// The places of a nest of loops: `base + sum(stride * index)`, the last loop innermost.
+/// The offsets that a nest of loops visits: `base + sum(stride * index)`, the last loop innermost.
 pub(super) fn nest_offsets(base: usize, loops: &[(usize, usize)]) -> Vec<usize> {
     // An empty loop may stand inside of a huge one.
+    // Otherwise the outer loops would allocate their offsets before the empty one removes them all.
     if loops.iter().any(|(n, _)| *n == 0) {
         return Vec::new();
     }
@@ -173,9 +181,11 @@ pub(super) fn nest_offsets(base: usize, loops: &[(usize, usize)]) -> Vec<usize> 
     out
 }
 
-/// Bytes of a type in a scratchpad.
+/// The bytes that a value of a type takes in a scratchpad.
 pub(super) fn bytes_in_scratchpad(ty: &KtirType) -> u64 {
     match ty {
+        // Scalars live in registers and views in the kernel's code; only tiles take part of the
+        // scratchpad.
         KtirType::Tensor(shape, elem) => {
             (element_count(shape) as u64).saturating_mul(elem.byte_size() as u64)
         }

@@ -1,4 +1,4 @@
-//! Reading affine sets, maps and expressions.
+//! Reads affine sets, maps and expressions.
 
 use super::parser::{KtirParser, Result};
 use crate::affine::{KtirAffineConstraint, KtirAffineExpr, KtirAffineMap, KtirAffineSet};
@@ -6,22 +6,26 @@ use crate::ir::{KtirAlias, KtirValue};
 use zellige_notation::Diagnostic;
 use zellige_notation::cursor::Spanned;
 
-/// What the names of an expression stand for.
+/// The meaning of the names in an expression.
 pub(super) enum AffineScope<'s> {
-    /// Those of a set or map: dimensions, then symbols.
+    /// The names of a set or map: dimensions, then symbols.
     Listed(&'s [String], &'s [String]),
-    /// Values; each new one becomes a dimension. The first ones may be given names of their own.
+    /// Values, of which each new one becomes a dimension. Variables with names of their own come
+    /// first.
     Values(&'s [String], &'s mut Vec<KtirValue>),
 }
 
-/// Nodes of one expression, at most; it is walked recursively.
+/// The largest number of nodes of one expression; it is processed recursively.
+// An expression of the texts has a handful of nodes. Evaluating, printing and dropping a tree
+// recurse as deep as it is long to the left, and this depth fits on every stack.
 const MAX_EXPR_NODES: usize = 2048;
 
-/// Names and numbers of one expression or condition, at most. An expression that has no more than
-/// `MAX_EXPR_NODES` is written with fewer.
+/// The largest number of names and numbers of one expression or condition. An expression that has
+/// no more than `MAX_EXPR_NODES` is written with fewer of them.
 const MAX_EXPR_LEAVES: usize = 4 * MAX_EXPR_NODES;
 
-/// Dimensions and symbols of one set or map, at most.
+/// The largest number of dimensions and symbols of one set or map.
+// Names are looked up in a list, once per mention.
 const MAX_AFFINE_NAMES: usize = 256;
 
 impl KtirParser<'_> {
@@ -104,14 +108,18 @@ impl KtirParser<'_> {
         self.expect_token("(")?;
         let constraints = self.parse_list(")", |p| {
             let from = p.c.next_token_start();
+            // Each condition is bounded by itself, because a set may have many short ones.
             p.leaves = 0;
             let left = p.parse_sum(&mut AffineScope::Listed(&dims, &symbols))?;
             let op = ["==", ">=", "<="].into_iter().find(|op| p.eat_token(op));
             let Some(op) = op else { return Err(p.c.refuse_next_token("`>=`, `<=` or `==`")) };
             let right = p.parse_sum(&mut AffineScope::Listed(&dims, &symbols))?;
             let minus = |a: KtirAffineExpr, b: KtirAffineExpr| {
+                // `e >= 0` keeps the expression as it is written, so that printing gives the same
+                // condition back.
                 if b.as_constant() == Some(0) { a } else { a - b }
             };
+            // One direction of inequality is enough for all later code.
             let expr = if op == "<=" { minus(right, left) } else { minus(left, right) };
             p.check_expr_size(from, &expr)?;
             Ok(KtirAffineConstraint { expr, equal: op == "==" })
@@ -136,7 +144,7 @@ impl KtirParser<'_> {
             .map_err(|e| Diagnostic::syntax_error(span, e.to_string(), "here"))
     }
 
-    /// A whole expression.
+    /// Reads a whole expression.
     pub(super) fn parse_expr(&mut self, scope: &mut AffineScope<'_>) -> Result<KtirAffineExpr> {
         let from = self.c.next_token_start();
         self.leaves = 0;
@@ -175,6 +183,8 @@ impl KtirParser<'_> {
             let start = self.c.next_token_start();
             if self.eat_token("*") {
                 let right = self.parse_unary(scope)?;
+                // An affine product has a constant on one side; it is always held on the right,
+                // which is how MLIR prints it.
                 product = match (product.as_constant(), right.as_constant()) {
                     (_, Some(k)) => product * k,
                     (Some(k), None) => right * k,
@@ -205,8 +215,8 @@ impl KtirParser<'_> {
 
     fn parse_unary(&mut self, scope: &mut AffineScope<'_>) -> Result<KtirAffineExpr> {
         let start = self.c.next_token_start();
-        // Every name and number is counted while it is read: a tree that is too deep must not even
-        // be dropped.
+        // Every name and number is counted while it is read, because even dropping a tree that is
+        // too deep would overflow the stack.
         self.leaves += 1;
         if self.leaves > MAX_EXPR_LEAVES {
             let message = format!("an expression of more than {MAX_EXPR_LEAVES} names and numbers");
@@ -235,7 +245,7 @@ impl KtirParser<'_> {
                     (Some(d), _) => Ok(KtirAffineExpr::dim(d)),
                     (_, Some(s)) => Ok(KtirAffineExpr::symbol(s)),
                     _ => {
-                        let message = format!("`{}` is no dimension or symbol here", word.value);
+                        let message = format!("`{}` is not a dimension or symbol here", word.value);
                         let known = [*dims, *symbols].concat().join(", ");
                         let d = Diagnostic::syntax_error(word.span, message, "unknown");
                         Err(d.with_id("Z203").with_help(format!("declared are {known}")))

@@ -1,11 +1,11 @@
-//! Reading dictionaries of attributes.
+//! Reads dictionaries of attributes.
 
 use super::parser::{KtirParser, Result};
 use crate::ir::{DYNAMIC_SIZE, KtirAttr, KtirMemorySpace, KtirValue};
 use zellige_notation::Diagnostic;
 
 impl KtirParser<'_> {
-    /// `{key = value, ..}` if it comes next.
+    /// Reads `{key = value, ..}` if it is the next token.
     pub(super) fn parse_dict(&mut self) -> Result<Vec<(String, KtirAttr)>> {
         if !self.eat_token("{") {
             return Ok(Vec::new());
@@ -19,6 +19,7 @@ impl KtirParser<'_> {
                 let message = format!("attribute `{}` is given twice", key.value);
                 return p.syntax_error(key.span, message, "already given");
             }
+            // MLIR refuses duplicate keys; taking the first or the last of two would be a guess.
             seen.push(key.value.into());
             let value = if p.eat_token("=") {
                 p.parse_attr(key.value)?
@@ -56,6 +57,8 @@ impl KtirParser<'_> {
             _ => {}
         }
         let at = self.c.next_token_start();
+        // Attributes that no rule looks at are kept word for word, so that a text from upstream
+        // survives being read and printed.
         let len = self.balanced_length(at, &[',', '}']);
         let text = self.text[at..at + len].trim();
         if text.is_empty() {
@@ -75,7 +78,7 @@ impl KtirParser<'_> {
         Ok(word.to_string())
     }
 
-    /// Both spellings of a memory space.
+    /// Reads both spellings of a memory space.
     fn parse_memory_space(&mut self) -> Result<KtirMemorySpace> {
         let start = self.c.next_token_start();
         let names = if self.eat_token("#ktdp.memory_space") {
@@ -112,7 +115,7 @@ impl KtirParser<'_> {
         Ok(space)
     }
 
-    /// `[4, %n, 8]`: numbers, with the values among them.
+    /// Reads `[4, %n, 8]`: the numbers, and the values in their order.
     pub(super) fn parse_mixed_list(&mut self) -> Result<(Vec<i64>, Vec<KtirValue>)> {
         let mut values = Vec::new();
         self.expect_token("[")?;
@@ -122,6 +125,7 @@ impl KtirParser<'_> {
                 return Ok(DYNAMIC_SIZE);
             }
             let n = p.c.read_integer("a number or a value")?;
+            // This number is the mark for an operand and would silently become one.
             if n.value == DYNAMIC_SIZE {
                 return p.syntax_error(n.span, "the number is too small", "here");
             }

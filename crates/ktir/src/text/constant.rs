@@ -1,4 +1,4 @@
-//! Reading constants: numbers, bit patterns, dense tiles.
+//! Reads constants: numbers, bit patterns, dense tiles.
 
 use super::parser::{KtirOpParts, KtirParser, Result};
 use crate::ir::{KtirAttr, KtirLiteral};
@@ -80,6 +80,7 @@ impl KtirParser<'_> {
         let mut len = sign;
         let mut before = ' ';
         for ch in rest[sign..].chars() {
+            // A sign belongs to a number only at its beginning and after the `e` of an exponent.
             let exponent = matches!(ch, '-' | '+') && matches!(before, 'e' | 'E');
             if !(ok(ch) || exponent) {
                 break;
@@ -92,6 +93,7 @@ impl KtirParser<'_> {
             u64::from_str_radix(hex, 16).ok().map(KtirLiteral::Bits)
         } else if token[sign..].bytes().all(|b| b.is_ascii_digit()) && len > sign {
             token.parse().ok().map(KtirLiteral::Int)
+        // Rust also reads `inf` and `nan` as floats, which are no numbers in MLIR's text.
         } else if token[sign..].starts_with(|c: char| c.is_ascii_digit()) {
             token.parse::<f64>().ok().and_then(KtirLiteral::from_finite_float)
         } else {
@@ -104,7 +106,7 @@ impl KtirParser<'_> {
             }
             None if len > sign => self.syntax_error(
                 start..start + len,
-                format!("`{token}` is no number"),
+                format!("`{token}` is not a number"),
                 "not a number",
             ),
             None => Err(self.c.refuse_next_token("a number")),
@@ -112,10 +114,12 @@ impl KtirParser<'_> {
     }
 }
 
-/// Bit patterns of integers are their numbers.
+/// Turns the bit pattern of an integer into its number, and a whole number of a float type into a
+/// float.
 fn resolve_literal(literal: KtirLiteral, elem: KtirElem) -> KtirLiteral {
     match literal {
         KtirLiteral::Bits(bits) if !elem.is_float() => {
+            // Shifting left and back copies the sign bit of the element: `0xFF : i8` is -1.
             let unused = 64 - elem.value_bits();
             #[allow(clippy::cast_possible_wrap, reason = "the bits of a two's complement number")]
             let value = ((bits << unused) as i64) >> unused;

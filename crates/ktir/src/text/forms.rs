@@ -1,11 +1,11 @@
-//! Reading what follows the name of an operation, form by form.
+//! Reads what follows the name of an operation, one function per textual form.
 
 use super::parser::{KtirOpParts, KtirParser, Result};
 use crate::ir::{KtirAttr, KtirValue};
 use crate::op::{KtirOpForm, KtirOpKind};
 use crate::types::{KtirElem, KtirType};
 
-/// Flags that may follow the operands: `fastmath<fast>`.
+/// Flags that may follow the operands, as in `fastmath<fast>`.
 const KNOWN_FLAGS: [&str; 3] = ["fastmath", "overflow", "exact"];
 
 impl KtirParser<'_> {
@@ -52,7 +52,7 @@ impl KtirParser<'_> {
         }
     }
 
-    /// Operands between commas.
+    /// Operands separated by commas.
     pub(super) fn parse_values(&mut self, n: usize) -> Result<Vec<KtirValue>> {
         let mut out = Vec::with_capacity(n);
         for i in 0..n {
@@ -69,6 +69,8 @@ impl KtirParser<'_> {
         for flag in KNOWN_FLAGS {
             if self.eat_word(flag) {
                 let at = self.c.next_token_start();
+                // Flags are kept as they are written. They permit an optimizing compiler to reorder
+                // or assume more; the interpreter does neither.
                 let len = if self.is_next("<") {
                     1 + self.balanced_length(at + 1, &['>']) + 1
                 } else {
@@ -102,6 +104,8 @@ impl KtirParser<'_> {
         self.expect_token(":")?;
         let ty = self.parse_type()?;
         operands.iter().try_for_each(|v| self.check_written_type(*v, &ty))?;
+        // MLIR writes only the operands' type of a comparison; the result has its shape and
+        // elements of one bit.
         let result = ty.value.with_elem(KtirElem::I1);
         Ok(KtirOpParts::new(operands, vec![result])
             .with_attr("predicate", KtirAttr::Word(predicate.value.into()))
@@ -134,6 +138,8 @@ impl KtirParser<'_> {
 
     fn parse_yield(&mut self) -> Result<KtirOpParts> {
         let mut operands = Vec::new();
+        // A terminator without operands may be followed by the next operation of the text, which
+        // begins with `%` as well when it has results.
         if self.c.peek_char() == Some('%') && !self.is_definition_next() {
             operands = self.parse_one_or_more(Self::parse_value)?;
             self.expect_token(":")?;
@@ -142,7 +148,7 @@ impl KtirParser<'_> {
         Ok(KtirOpParts::new(operands, vec![]))
     }
 
-    /// Whether what follows begins an operation with results: `%a =`, `%a, %b =` or `%a:2 =`.
+    /// Whether the next tokens begin an operation with results: `%a =`, `%a, %b =` or `%a:2 =`.
     fn is_definition_next(&mut self) -> bool {
         let rest = &self.text[self.c.next_token_start()..];
         let names = |c: char| c.is_ascii_alphanumeric() || "_$.-%, \t#".contains(c);

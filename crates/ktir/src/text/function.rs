@@ -1,4 +1,4 @@
-//! Reading modules and functions.
+//! Reads modules and functions.
 
 use super::parser::{KtirParser, Result};
 use crate::ir::{KtirAlias, KtirBlock, KtirFunction, KtirModule, KtirOp, KtirSourceSpan};
@@ -17,6 +17,8 @@ impl KtirParser<'_> {
             if self.c.peek_char() == Some('#') {
                 self.parse_alias_definition()?;
             } else if self.eat_word("module") {
+                // Nested or repeated modules have no meaning for a kernel, and names of functions
+                // would no longer be unique.
                 if wrapped {
                     return Err(self.c.refuse_next_token("one module"));
                 }
@@ -93,10 +95,12 @@ impl KtirParser<'_> {
                 return Err(self.c.refuse_next_token("`func.func @name(..)`"));
             }
         }
+        // Visibility has no effect on a kernel that is run by its name.
         for word in ["public", "private"] {
             self.eat_word(word);
         }
         let name = self.parse_name_after('@', "the name of the function, such as @add")?;
+        // Values are numbered per function.
         self.values.clear();
         let (span, name) = (KtirSourceSpan(name.span), name.value.to_string());
         self.parse_scoped(|p| {
@@ -107,6 +111,8 @@ impl KtirParser<'_> {
                 if p.eat_word("attributes") { p.parse_function_attributes()? } else { Vec::new() };
             p.expect_token("{")?;
             let mut body = KtirBlock { args, ops: p.parse_ops_until_brace()? };
+            // Upstream's texts may leave `return` out of a function that returns nothing; MLIR
+            // itself does not.
             if !body.ops.last().is_some_and(|op| op.kind.is_terminator()) {
                 body.ops.push(implicit_terminator(KtirOpKind::Return));
             }
@@ -134,6 +140,7 @@ impl KtirParser<'_> {
             if grid.is_empty() || grid.len() > 3 || grid.iter().any(|n| *n < 1) {
                 return p.syntax_error(span, "a grid has 1 to 3 sizes of 1 or more", "not a grid");
             }
+            // The verifier has the same bound; here the message can underline the grid itself.
             if grid.iter().try_fold(1_i64, |n, d| n.checked_mul(*d)).is_none_or(|n| n > 4096) {
                 return p.syntax_error(span, "a grid has at most 4096 cores", "too many cores");
             }
@@ -166,7 +173,8 @@ impl KtirParser<'_> {
         Ok(ops)
     }
 
-    /// `{ ops }` with arguments from the outside and those of a `^bb0(..):`, ending in `end`.
+    /// Reads `{ ops }` with the given arguments and those of a `^bb0(..):` label; a missing
+    /// terminator becomes `end`.
     pub(super) fn parse_region(
         &mut self,
         given: &[(Spanned<String>, KtirType)],
@@ -196,7 +204,7 @@ impl KtirParser<'_> {
     }
 }
 
-/// An end that the text may leave out.
+/// A terminator that the text may leave out.
 fn implicit_terminator(kind: KtirOpKind) -> KtirOp {
     let (operands, results, attrs, regions) = (vec![], vec![], vec![], vec![]);
     KtirOp { kind, operands, results, attrs, regions, span: KtirSourceSpan::default() }

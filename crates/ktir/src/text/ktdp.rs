@@ -1,4 +1,4 @@
-//! Reading the operations of ktdp.
+//! Reads the operations of the dialect ktdp.
 
 use super::affine::AffineScope;
 use super::parser::{KtirOpParts, KtirParser, Result};
@@ -9,9 +9,11 @@ use crate::types::KtirType;
 use zellige_notation::Diagnostic;
 use zellige_notation::cursor::Spanned;
 
-/// Whether the conditions on a dimension alone make it 0 at every point of a set.
+/// Whether a dimension is 0 at every point of a set, as far as the conditions on this dimension
+/// alone tell.
 fn is_always_zero(set: &KtirAffineSet, dim: usize) -> bool {
     let Some(bounds) = set.bounding_box(&[]) else { return false };
+    // A set without points enumerates nothing, so every statement about its coordinates holds.
     let empty = bounds.extents.contains(&0);
     empty || (bounds.low.get(dim), bounds.extents.get(dim)) == (Some(&0), Some(&1))
 }
@@ -92,8 +94,8 @@ impl KtirParser<'_> {
             names.push(name.value.clone());
             Ok(name)
         })?;
-        // Texts also list values from outside here, and mean those: a name without a variable behind it
-        // is looked up like any other.
+        // Some texts also list values from outside here. Such a name stands for the value, so it is
+        // looked up like any other name.
         let fixed: Vec<bool> = listed.iter().map(|n| self.is_outer_index(n)).collect();
         let own = |(n, fixed): (&Spanned<String>, &bool)| match fixed {
             true => String::new(),
@@ -128,6 +130,9 @@ impl KtirParser<'_> {
             _ => None,
         });
         for (i, name) in listed.iter().enumerate().filter(|(i, _)| fixed[*i]) {
+            // A value from outside stays the same over the whole access. A set that moves it would
+            // mean a variable of the same name, and the text does not say which of the two is
+            // meant.
             if space.is_some_and(|set| !is_always_zero(set, i)) {
                 return self.refuse_moving_outer_value(name);
             }
@@ -144,7 +149,8 @@ impl KtirParser<'_> {
             .with_attrs(attrs))
     }
 
-    /// Whether a variable of an indirect access has the name of a number that is defined outside.
+    /// Whether a variable of an indirect access has the name of an integer value that is defined
+    /// outside.
     fn is_outer_index(&self, name: &Spanned<String>) -> bool {
         let value = self.look_up_value(&name.value, name.span.clone());
         let ty = value.ok().map(|v| &self.values[v.index()].ty);
@@ -214,6 +220,8 @@ impl KtirParser<'_> {
             let label = format!("{} written here", written.len());
             return self.syntax_error(span, message, label);
         }
+        // The groups may stand at the operation or in the type; the type keeps them, because that
+        // is what consumers look at.
         let ty = KtirType::TileFuture(types, own.or(groups));
         let region = self.parse_region(&[], Some(KtirOpKind::YieldPartial))?;
         Ok(KtirOpParts::new(vec![], vec![ty])
@@ -239,7 +247,7 @@ impl KtirParser<'_> {
                     attrs.push((key.into(), KtirAttr::Set(set)));
                 }
                 "groups" => {
-                    // Older texts say again what the future knows.
+                    // Older texts repeat the groups, which the type of the future has.
                     self.expect_token("=")?;
                     self.parse_set()?;
                 }

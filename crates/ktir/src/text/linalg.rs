@@ -1,4 +1,4 @@
-//! Reading the operations of linalg.
+//! Reads the operations of the dialect linalg.
 
 use super::parser::{KtirOpParts, KtirParser, Result};
 use crate::ir::{KtirAttr, KtirBlock, KtirValue};
@@ -16,7 +16,7 @@ impl KtirParser<'_> {
         Ok((ins, outs))
     }
 
-    /// `-> T` if it comes; the results are the outputs either way.
+    /// Reads `-> T` if it is there; the results have the types of the outputs either way.
     fn parse_arrow_types(&mut self, outs: &[KtirValue]) -> Result<Vec<KtirType>> {
         if self.eat_token("->") {
             if self.eat_token("(") {
@@ -26,6 +26,7 @@ impl KtirParser<'_> {
                 self.parse_agreeing_types(outs)?;
             }
         }
+        // On tensors every result replaces an output and has its type.
         Ok(outs.iter().map(|v| self.value_type(*v).clone()).collect())
     }
 
@@ -55,7 +56,7 @@ impl KtirParser<'_> {
             .with_region(region))
     }
 
-    /// `{ arith.addf }` if it comes: one operation for the whole body.
+    /// Reads `{ arith.addf }` if it is there: one operation that is the whole body.
     fn parse_combiner(&mut self) -> Result<Option<String>> {
         if !self.eat_token("{") {
             return Ok(None);
@@ -64,6 +65,7 @@ impl KtirParser<'_> {
             return Err(self.c.refuse_next_token("an operation, such as arith.addf"));
         };
         match KtirOpKind::from_name(word.value) {
+            // Only an operation on elements can be the whole body of a reduction.
             Some(kind) if kind.is_pointwise() => {}
             _ => {
                 let message = format!("`{}` combines no elements", word.value);
@@ -79,7 +81,7 @@ impl KtirParser<'_> {
         Ok(Some(word.value.to_string()))
     }
 
-    /// `(%in: f16, %out: f16) { .. }`, the body with its arguments outside.
+    /// Reads `(%in: f16, %out: f16) { .. }`: a body whose arguments stand in front of it.
     fn parse_body(&mut self) -> Result<KtirBlock> {
         self.expect_token("(")?;
         let args = self.parse_list(")", |p| {

@@ -1,7 +1,8 @@
 //! KTIR as text: MLIR's syntax for the operations of the table.
 //!
-//! [`parse`] reads and verifies; [`print_module()`] writes what [`parse`] reads back to the same module. Sets
-//! and maps are written by their alias where the module has one.
+//! [`parse`] reads a text and verifies the module; [`print_module()`] prints a text that [`parse`]
+//! reads back to the same module. Sets and maps are printed by their alias where the module has
+//! one.
 
 mod affine;
 mod attrs;
@@ -33,7 +34,8 @@ pub fn parse(text: &str) -> Result<KtirModule, Diagnostic> {
     Ok(module)
 }
 
-/// Reads a module; names, types as written and forms are checked, the rules of operations are not.
+/// Reads a module. Names, written types and textual forms are checked; the rules of operations are
+/// not.
 ///
 /// # Errors
 /// A diagnostic that underlines the place.
@@ -41,7 +43,7 @@ pub fn parse_unverified(text: &str) -> Result<KtirModule, Diagnostic> {
     KtirParser::new(text).parse_module()
 }
 
-/// Line and column of the beginning of a span, both from 1; columns count characters.
+/// The line and column at which a span begins, both counted from 1; columns count characters.
 pub fn find_line_and_column(text: &str, span: &Range<usize>) -> (usize, usize) {
     let mut at = span.start.min(text.len());
     while !text.is_char_boundary(at) {

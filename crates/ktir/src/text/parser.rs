@@ -1,4 +1,4 @@
-//! What every part of the reader uses: tokens, names, scopes.
+//! The base of the reader: tokens, names, scopes.
 
 use crate::ir::{KtirAlias, KtirAttr, KtirBlock, KtirOp, KtirSourceSpan, KtirValue, KtirValueDef};
 use crate::op::KtirOpKind;
@@ -10,14 +10,17 @@ use zellige_notation::cursor::{Spanned, TextCursor};
 
 pub(super) type Result<T> = std::result::Result<T, Diagnostic>;
 
-/// Regions in regions, and parentheses in parentheses, at most.
+/// The largest depth of nested regions and parentheses.
+// The reader is recursive, and so are the verifier, the printer and the drop of what it reads. A
+// hundred levels fit into the smallest stack that it runs on (a thread of a WebAssembly page), and
+// real kernels nest fewer than ten.
 const MAX_NESTING_DEPTH: usize = 100;
 
 pub(super) struct KtirParser<'a> {
     pub(super) text: &'a str,
     pub(super) c: TextCursor<'a>,
     pub(super) aliases: Vec<(String, KtirAlias)>,
-    /// Where each of them is.
+    /// The position of each alias in the list.
     pub(super) alias_index: HashMap<&'a str, usize>,
     /// Names and numbers of the affine expression being read.
     pub(super) leaves: usize,
@@ -70,7 +73,7 @@ impl<'a> KtirParser<'a> {
         }
     }
 
-    /// Goes one level deeper, which has an end.
+    /// Runs `f` one nesting level deeper, up to the limit.
     pub(super) fn parse_deeper<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth >= MAX_NESTING_DEPTH {
             let at = self.c.next_token_start();
@@ -83,15 +86,17 @@ impl<'a> KtirParser<'a> {
         out
     }
 
-    /// Whether this comes next, as it stands.
+    /// Whether the text continues with exactly this.
     pub(super) fn is_next(&mut self, what: &str) -> bool {
         let at = self.c.next_token_start();
         self.text[at..].starts_with(what)
     }
 
-    /// Eats this if it comes next.
+    /// Consumes this token if it is the next one.
     pub(super) fn eat_token(&mut self, what: &str) -> bool {
         let at = self.c.next_token_start();
+        // Tokens are compared as prefixes of the text: MLIR glues punctuation together (`->`, `>>`,
+        // `)<`), and which token is meant depends on the place.
         let found = self.text[at..].starts_with(what);
         if found {
             self.c.skip_to_place(at + what.len());
@@ -107,7 +112,7 @@ impl<'a> KtirParser<'a> {
         }
     }
 
-    /// Eats a whole word if it is this one.
+    /// Consumes a whole word if it is the next one.
     pub(super) fn eat_word(&mut self, word: &str) -> bool {
         self.c.eat_word(word)
     }
@@ -120,7 +125,7 @@ impl<'a> KtirParser<'a> {
         }
     }
 
-    /// A list up to `close`, which is eaten.
+    /// Reads a list up to `close`, which is consumed.
     pub(super) fn parse_list<T>(
         &mut self,
         close: &str,
@@ -136,7 +141,7 @@ impl<'a> KtirParser<'a> {
         Ok(out)
     }
 
-    /// One or more, between commas.
+    /// Reads one or more items, separated by commas.
     pub(super) fn parse_one_or_more<T>(
         &mut self,
         mut item: impl FnMut(&mut Self) -> Result<T>,
@@ -148,7 +153,7 @@ impl<'a> KtirParser<'a> {
         Ok(out)
     }
 
-    /// Characters of a name after its sigil.
+    /// Reads the characters of a name after its sigil.
     pub(super) fn parse_name_after(&mut self, sigil: char, what: &str) -> Result<Spanned<&'a str>> {
         let start = self.c.next_token_start();
         let rest = &self.text[start..];
@@ -156,9 +161,10 @@ impl<'a> KtirParser<'a> {
             return Err(self.c.refuse_next_token(what));
         }
         let tail = &rest[1..];
+        // The characters of a suffix-id in MLIR's grammar: letters, digits and `$._-`.
         let ok = |ch: char| ch.is_ascii_alphanumeric() || "_$.-".contains(ch);
         let mut len = tail.find(|ch| !ok(ch)).unwrap_or(tail.len());
-        // A dash that begins an arrow is none of the name's.
+        // A dash that begins an arrow does not belong to the name.
         if tail[..len].ends_with('-') && tail[len..].starts_with('>') {
             len -= 1;
         }
@@ -177,6 +183,8 @@ impl<'a> KtirParser<'a> {
         if self.text[span.end..].starts_with('#') {
             let tail = &self.text[span.end + 1..];
             let digits = tail.bytes().take_while(u8::is_ascii_digit).count();
+            // An operation has at most 1000 results, so six digits are no result number; they are
+            // refused as text that does not belong here.
             if digits > 0 && digits < 6 {
                 value = format!("{value}#{}", &tail[..digits]);
                 span.end += 1 + digits;
@@ -186,7 +194,7 @@ impl<'a> KtirParser<'a> {
         Ok(Spanned { value, span })
     }
 
-    /// A value that is defined.
+    /// Reads the name of a defined value.
     pub(super) fn parse_value(&mut self) -> Result<KtirValue> {
         Ok(self.parse_spanned_value()?.value)
     }
@@ -210,6 +218,8 @@ impl<'a> KtirParser<'a> {
             .filter(|k| k.len().max(name.len()) <= crate::op::LONGEST_NAME)
             .map(|k| (crate::op::edit_distance(name, k), k))
             .min()
+            // A name of two letters is two slips away from every other one of that length, hence
+            // the second condition.
             .filter(|(n, _)| *n <= 2.max(name.len() / 4) && *n < name.len());
         if let Some((_, near)) = near {
             d = d.with_help(format!("did you mean `%{near}`?"));
@@ -217,19 +227,21 @@ impl<'a> KtirParser<'a> {
         Err(d)
     }
 
-    /// A new value, without a name in any scope.
+    /// Adds a value without a name in any scope.
     pub(super) fn add_value(&mut self, name: &str, ty: KtirType) -> KtirValue {
         let value = KtirValue(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
         self.values.push(KtirValueDef { name: name.into(), ty });
         value
     }
 
-    /// A new value with a name.
+    /// Defines a value with a name in the current scope.
     pub(super) fn define_value(
         &mut self,
         name: &Spanned<String>,
         ty: KtirType,
     ) -> Result<KtirValue> {
+        // MLIR allows no shadowing: a region sees the values around it, so one name would have two
+        // meanings in it.
         if self.scopes.iter().any(|s| s.contains_key(&name.value)) {
             let message = format!("`%{}` is defined already", name.value);
             let d = Diagnostic::syntax_error(name.span.clone(), message, "a second definition");
@@ -256,7 +268,7 @@ impl<'a> KtirParser<'a> {
         &self.values[value.index()].ty
     }
 
-    /// Refuses a type that is not the one of the value.
+    /// Refuses a written type that differs from the type of the value.
     pub(super) fn check_written_type(
         &self,
         value: KtirValue,
@@ -264,7 +276,8 @@ impl<'a> KtirParser<'a> {
     ) -> Result<()> {
         let have = self.value_type(value);
         let same = match (have, &written.value) {
-            // Older texts say the groups elsewhere.
+            // Older texts write the groups elsewhere. A type that is written without groups
+            // therefore matches a future with any groups.
             (KtirType::TileFuture(a, _), KtirType::TileFuture(b, None)) => a == b,
             (a, b) => a == b,
         };
@@ -276,7 +289,7 @@ impl<'a> KtirParser<'a> {
         Err(Diagnostic::syntax_error(written.span.clone(), message, "another type").with_id("Z201"))
     }
 
-    /// `: T, U`, the types of these values.
+    /// Reads `: T, U`, which must be the types of these values.
     pub(super) fn parse_agreeing_types(&mut self, values: &[KtirValue]) -> Result<()> {
         for (i, value) in values.iter().enumerate() {
             if i > 0 {
@@ -297,7 +310,7 @@ impl<'a> KtirParser<'a> {
         Err(Diagnostic::syntax_error(span, message, label))
     }
 
-    /// An operation with its results.
+    /// Reads an operation with its results.
     pub(super) fn parse_op(&mut self) -> Result<KtirOp> {
         let start = self.c.next_token_start();
         let mut names: Vec<Spanned<String>> = Vec::new();
@@ -319,6 +332,8 @@ impl<'a> KtirParser<'a> {
             return Err(d);
         };
         let parts = self.parse_op_parts(kind)?;
+        // The span begins at the operation's name: that is what a message about a broken rule
+        // underlines.
         let span = at..self.c.last_token_end();
         let results = self.define_results(&names, parts.results, &(start..span.end), kind)?;
         Ok(KtirOp {
@@ -339,7 +354,7 @@ impl<'a> KtirParser<'a> {
         kind: KtirOpKind,
     ) -> Result<Vec<KtirValue>> {
         if names.is_empty() {
-            // Results that nobody names.
+            // The text names none of the results.
             return Ok(types.into_iter().map(|ty| self.add_value("", ty)).collect());
         }
         if names.len() != types.len() {
@@ -352,13 +367,15 @@ impl<'a> KtirParser<'a> {
         names.iter().zip(types).map(|(name, ty)| self.define_value(name, ty)).collect()
     }
 
-    /// `%a`, or `%g:2` for two at once.
+    /// Reads `%a`, or `%g:2` for two results at once.
     fn parse_result_names(&mut self) -> Result<Vec<Spanned<String>>> {
         let name = self.parse_name_after('%', "the name of a result, such as %a")?;
         if !self.eat_token(":") {
             return Ok(vec![Spanned { value: name.value.into(), span: name.span }]);
         }
         let n = self.c.read_integer("the number of results")?;
+        // Each result becomes a name in the scope, so an unbounded number would be memory for a few
+        // digits of text.
         if !(1..=1000).contains(&n.value) {
             return self.syntax_error(
                 n.span,

@@ -1,4 +1,4 @@
-//! Writing a module.
+//! Prints a module.
 
 mod own;
 
@@ -11,7 +11,7 @@ use crate::op::{KtirOpForm, KtirOpKind};
 use crate::types::{KtirElem, KtirType};
 use std::fmt::Write;
 
-/// The text of a module.
+/// Prints a module as text.
 pub fn print_module(module: &KtirModule) -> String {
     let mut out = String::new();
     for (name, alias) in &module.aliases {
@@ -42,7 +42,7 @@ struct KtirPrinter<'m> {
     indent: usize,
 }
 
-/// Attributes that an operation writes outside its dictionary.
+/// The attributes that an operation prints outside of its dictionary.
 fn structural_attributes(kind: KtirOpKind) -> &'static [&'static str] {
     match kind {
         KtirOpKind::ArithConstant => &["value"],
@@ -95,10 +95,12 @@ impl KtirPrinter<'_> {
         self.push_text("\n  }\n");
     }
 
-    /// The operations of a block; an end without operands that readers add is left out.
+    /// Prints the operations of a block. A terminator without operands that readers add by
+    /// themselves is left out.
     fn print_ops(&mut self, block: &KtirBlock, implied: Option<KtirOpKind>) {
         for (i, op) in block.ops.iter().enumerate() {
             let last = i + 1 == block.ops.len();
+            // MLIR's printer leaves these terminators out as well, and the reader adds them again.
             if last && Some(op.kind) == implied && op.operands.is_empty() {
                 break;
             }
@@ -199,7 +201,7 @@ impl KtirPrinter<'_> {
         }
     }
 
-    /// ` {key = value}` of what is not written elsewhere.
+    /// Formats ` {key = value}` for the attributes that are not printed elsewhere.
     fn format_dict(&self, op: &KtirOp) -> String {
         let outside = structural_attributes(op.kind);
         let entries: Vec<String> = op
@@ -243,6 +245,8 @@ impl KtirPrinter<'_> {
                     self.format_value_type(op.operands[0]),
                     self.format_value_type(op.operands[1]),
                 );
+                // The type of the condition is written only where it is a tile: MLIR's two forms of
+                // `arith.select`.
                 let c = if c == "i1" { String::new() } else { format!("{c}, ") };
                 let _ = write!(self.out, " {operands}{flags} : {c}{ty}");
             }
@@ -271,6 +275,7 @@ impl KtirPrinter<'_> {
     fn print_results(&mut self, op: &KtirOp) {
         let names: Vec<&str> =
             op.results.iter().map(|v| self.f.value_def(*v).name.as_str()).collect();
+        // A result without a name was not named in the text either, and nothing can refer to it.
         let Some(first) = names.first().filter(|n| !n.is_empty()) else { return };
         let shared = first
             .strip_suffix("#0")
@@ -302,10 +307,11 @@ fn format_literal(l: KtirLiteral, elem: Option<KtirElem>) -> String {
     match l {
         KtirLiteral::Int(n) => n.to_string(),
         KtirLiteral::Float(bits) => {
-            // Rust writes the shortest text that reads back to the same number.
+            // Rust prints the shortest decimal that reads back to the same number.
             format!("{:?}", f64::from_bits(bits))
         }
         KtirLiteral::Bits(bits) => {
+            // All digits of the element, zeros at the front too, so that the text shows its width.
             let width = elem.map_or(0, |e| e.value_bits().div_ceil(4) as usize);
             format!("0x{bits:0width$X}")
         }
@@ -316,6 +322,8 @@ fn format_dense(list: &[KtirLiteral], shape: &[i64], elem: Option<KtirElem>) -> 
     match (list, shape) {
         ([one], _) => format_literal(*one, elem),
         (_, [n, inner @ ..]) => {
+            // The elements are in row-major order, so the outermost dimension cuts the list into
+            // equal parts.
             let each = list.len() / usize::try_from(*n).unwrap_or(1).max(1);
             let parts: Vec<String> = list
                 .chunks(each.max(1))
@@ -333,7 +341,7 @@ fn format_dense(list: &[KtirLiteral], shape: &[i64], elem: Option<KtirElem>) -> 
     }
 }
 
-/// A row that is a list even where it has one element.
+/// Formats a row, which is a list even if it has one element.
 fn format_dense_row(list: &[KtirLiteral], shape: &[i64], elem: Option<KtirElem>) -> String {
     match list {
         [one] => {

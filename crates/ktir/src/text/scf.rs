@@ -1,4 +1,4 @@
-//! Reading loops and branches.
+//! Reads loops and branches.
 
 use super::parser::{KtirOpParts, KtirParser, Result};
 use crate::ir::{KtirAttr, KtirValue};

@@ -1,4 +1,4 @@
-//! Reading the operations of tensor.
+//! Reads the operations of the dialect tensor.
 
 use super::parser::{KtirOpParts, KtirParser, Result};
 use crate::ir::{KtirAttr, KtirValue};
@@ -132,7 +132,7 @@ impl KtirParser<'_> {
         self.expect_token("[")?;
         let groups = self.parse_list("]", |p| p.parse_ints("a dimension"))?;
         if kind == KtirOpKind::ExpandShape && self.eat_word("output_shape") {
-            // The type says it too.
+            // The result type repeats these sizes.
             self.parse_ints("a size")?;
         }
         let attrs = vec![("reassociation".to_string(), KtirAttr::Groups(groups))];

@@ -1,4 +1,4 @@
-//! Reading types.
+//! Reads types.
 
 use super::parser::{KtirParser, Result};
 use crate::types::{KtirElem, KtirType};
@@ -6,8 +6,8 @@ use zellige_notation::Diagnostic;
 use zellige_notation::cursor::Spanned;
 
 impl KtirParser<'_> {
-    /// A type; `<64xindex>` alone is an access tile and `<(T), groups = S>` a future, as MLIR may
-    /// leave the name out.
+    /// Reads a type; `<64xindex>` alone is an access tile and `<(T), groups = S>` a future, because
+    /// MLIR may leave the name out.
     pub(super) fn parse_type(&mut self) -> Result<Spanned<KtirType>> {
         let start = self.c.next_token_start();
         let value = self.parse_deeper(Self::parse_bare_type)?;
@@ -33,6 +33,8 @@ impl KtirParser<'_> {
         if self.is_next("<") {
             let at = self.c.next_token_start();
             let tail = self.text[at + 1..].trim_start();
+            // An access tile's shape begins with a digit, or directly with `index` when it has rank
+            // 0; a future begins with a type in parentheses or with `tensor`.
             return if tail.starts_with(|c: char| c.is_ascii_digit() || c == 'i') {
                 self.parse_access_tile_type()
             } else {
@@ -50,7 +52,7 @@ impl KtirParser<'_> {
                     Some(shape) => Ok(KtirType::Tensor(shape, elem)),
                     None => {
                         let span = word.span.start..self.c.last_token_end();
-                        self.syntax_error(span, "tiles have sizes that are known", "a size is `?`")
+                        self.syntax_error(span, "tiles have constant sizes", "a size is `?`")
                     }
                 }
             }
@@ -104,7 +106,7 @@ impl KtirParser<'_> {
         Ok(KtirType::TileFuture(types, groups))
     }
 
-    /// `<4x?xf16>`; what follows a comma there is a layout, which only the plain one is accepted for.
+    /// Reads `<4x?xf16>`. MLIR allows a layout after a comma, which is refused here.
     fn parse_shaped(&mut self) -> Result<(Vec<Option<i64>>, KtirElem)> {
         self.expect_token("<")?;
         let mut shape = Vec::new();
@@ -117,6 +119,7 @@ impl KtirParser<'_> {
                 self.expect_token("x")?;
                 continue;
             }
+            // Shapes are read by character: `4x64xf16` is one word to a tokenizer.
             let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
             if digits == 0 {
                 break;
@@ -161,12 +164,13 @@ impl KtirParser<'_> {
         self.parse_one_or_more(|p| Ok(p.parse_type()?.value))
     }
 
-    /// Bytes up to a stop at the same depth of brackets, texts skipped.
+    /// The number of bytes up to one of `stops` outside of all brackets and quoted texts.
     pub(super) fn balanced_length(&self, at: usize, stops: &[char]) -> usize {
         let (mut depth, mut quoted, mut before) = (0_usize, false, ' ');
         for (i, ch) in self.text[at..].char_indices() {
             if quoted {
                 quoted = ch != '"' || before == '\\';
+            // The `>` of an arrow closes nothing.
             } else if depth == 0 && stops.contains(&ch) && !(ch == '>' && before == '-') {
                 return i;
             } else {

@@ -1,19 +1,24 @@
-//! Calls between functions: none comes back to where it began, and none goes too deep.
+//! Rules of calls: no function calls itself, directly or through others, and calls nest to a
+//! bounded depth.
 
 use super::{KtirFunctionTable, Result, broken_rule};
 use crate::ir::{KtirFunction, KtirModule, KtirOp};
 use crate::op::KtirOpKind;
 use std::collections::HashMap;
 
-/// Functions that may be waiting for each other at once.
+/// The largest number of calls that may be open at once.
+// Inlining is what compilers do with kernels, so real texts are one or two calls deep. The
+// interpreter keeps a table of values for every call that is open, and each core has its own.
 const MAX_CALL_DEPTH: usize = 32;
 
-/// How many calls deep a function goes, itself counted; none while it is being looked at.
+/// The depth of calls below each function, the function itself included; `None` while it is being
+/// analyzed.
 type CallDepths<'m> = HashMap<&'m str, Option<usize>>;
 
-/// Calls that come back to their own function would never end on a core.
+/// Refuses recursion, which would never end on a core.
 ///
-/// Every function is looked at once: two calls in each of many functions make many more paths.
+/// Every function is analyzed once, because the number of paths through the call graph can be
+/// exponential.
 pub(super) fn refuse_recursion<'m>(
     module: &'m KtirModule,
     functions: &KtirFunctionTable<'m>,
@@ -31,9 +36,12 @@ fn visit_calls<'m>(
     depths: &mut CallDepths<'m>,
     above: usize,
 ) -> Result<usize> {
+    // Without this memory a chain of functions that each call the next one twice would take 2^n
+    // visits.
     if let Some(Some(known)) = depths.get(f.name.as_str()) {
         return Ok(*known);
     }
+    // Marked as open: meeting the mark again below means that the call graph has a cycle.
     depths.insert(&f.name, None);
     let mut calls: Vec<&'m KtirOp> = Vec::new();
     f.body.visit_ops(&mut |op| {
@@ -44,12 +52,13 @@ fn visit_calls<'m>(
     let mut deepest = 1;
     for op in calls {
         let callee = op.word_attr("callee").unwrap_or_default();
+        // An unknown callee was refused when the call itself was checked.
         let Some(next) = functions.get(callee) else { continue };
         if depths.get(callee) == Some(&None) {
             return broken_rule(op, format!("`@{callee}` would call itself"));
         }
-        // What is above may be less than the longest way here, so that both are looked at; it keeps
-        // this walk itself from going deeper.
+        // `above` is the depth of this path and not of the longest one, so the depth below is
+        // checked as well; the first check bounds the recursion of this function.
         if above > MAX_CALL_DEPTH {
             return refuse_too_deep(op);
         }

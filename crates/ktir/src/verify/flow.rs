@@ -1,4 +1,4 @@
-//! Loops, branches, calls, and single elements of views.
+//! Rules of loops, branches, calls, and accesses to single elements of views.
 
 use super::{KtirChecker, Result, broken_rule, ensure_rule};
 use crate::ir::KtirOp;
@@ -29,21 +29,26 @@ impl<'m> KtirChecker<'m> {
                 self.check_region_count(op, 1)?;
                 ensure_rule(op, o.len() >= 3, || "needs two bounds and a step".into())?;
                 let ty = self.value_type(o[0]);
+                // `scf.for` counts in `index` or in any signless integer type, but in one type for
+                // both bounds and the step.
                 let whole = matches!(ty, KtirType::Scalar(e) if !e.is_float());
                 ensure_rule(op, whole, || format!("counts integers, not {ty}"))?;
                 for v in &o[1..3] {
                     let other = self.value_type(*v);
                     ensure_rule(op, other == ty, || format!("bounds of type {ty} and {other}"))?;
                 }
+                // What is carried has one list of types in four places: the operands, the arguments
+                // of the body, what the body yields, and the results. A difference in any of them
+                // would change the type of a value in a loop.
                 let carried = self.value_types(&o[3..]);
                 let region = &op.regions[0];
                 let args = self.value_types(&region.args);
                 ensure_rule(op, args.first() == Some(&ty) && args[1..] == carried, || {
-                    "its body takes the counter and what is carried".into()
+                    "its body takes the counter and the carried values".into()
                 })?;
                 self.check_yielded(op, region, &carried)?;
                 let results = self.value_types(&op.results);
-                ensure_rule(op, results == carried, || "gives what is carried".into())
+                ensure_rule(op, results == carried, || "gives the carried values".into())
             }
             KtirOpKind::If => {
                 ensure_rule(
@@ -54,8 +59,10 @@ impl<'m> KtirChecker<'m> {
                 ensure_rule(op, matches!(op.regions.len(), 1 | 2), || {
                     "has one or two regions".into()
                 })?;
+                // Without an `else` there would be no value for the results when the condition is
+                // false.
                 ensure_rule(op, op.regions.len() == 2 || op.results.is_empty(), || {
-                    "gives something, so it needs an `else`".into()
+                    "has results, so it needs an `else`".into()
                 })?;
                 let want = self.value_types(&op.results);
                 for region in &op.regions {
@@ -68,19 +75,22 @@ impl<'m> KtirChecker<'m> {
                 self.check_region_count(op, 2)?;
                 let carried = self.value_types(o);
                 let [before, after] = [&op.regions[0], &op.regions[1]];
+                // `scf.while` runs its first region with the carried values, and its second with
+                // what the condition passes on. The two lists may differ, so they are checked
+                // separately.
                 ensure_rule(op, self.value_types(&before.args) == carried, || {
-                    "its first region takes what is carried".into()
+                    "its first region takes the carried values".into()
                 })?;
                 let results = self.value_types(&op.results);
                 ensure_rule(op, self.value_types(&after.args) == results, || {
-                    "its second region takes what the condition passes on".into()
+                    "its second region takes the values that the condition passes on".into()
                 })?;
                 let Some(end) = before.ops.last().filter(|e| e.kind == KtirOpKind::Condition)
                 else {
                     return broken_rule(op, "its first region ends in `scf.condition`");
                 };
                 let passed = self.value_types(end.operands.get(1..).unwrap_or(&[]));
-                ensure_rule(end, passed == results, || "passes on what the loop gives".into())?;
+                ensure_rule(end, passed == results, || "passes on the results of the loop".into())?;
                 self.check_yielded(op, after, &carried)
             }
             KtirOpKind::Condition => ensure_rule(
@@ -92,6 +102,8 @@ impl<'m> KtirChecker<'m> {
                 self.check_region_count(op, 1)?;
                 self.check_index_types(op, o)?;
                 let n = op.regions[0].args.len();
+                // All lower bounds come first, then all upper bounds, then all steps; the
+                // interpreter slices the list in thirds.
                 ensure_rule(op, o.len() == 3 * n && op.results.is_empty(), || {
                     format!("needs two bounds and a step for each of {n} variables")
                 })?;
@@ -100,6 +112,8 @@ impl<'m> KtirChecker<'m> {
             }
             KtirOpKind::AffineApply => {
                 let Some(map) = op.map_attr("map") else { return broken_rule(op, "has no map") };
+                // Dimensions and symbols are operands of one list, split at the number of
+                // dimensions.
                 self.check_counts(op, map.dims() + map.symbols(), 1)?;
                 self.check_index_types(op, o)?;
                 self.check_index_types(op, &op.results)?;
@@ -139,6 +153,8 @@ impl<'m> KtirChecker<'m> {
     }
 
     fn check_call(&self, op: &KtirOp) -> Result {
+        // A function that the builder has just finished does not know its module yet;
+        // `verify_module` checks the call when the functions are together.
         let Some(functions) = self.functions else { return Ok(()) };
         let callee = op.word_attr("callee").unwrap_or_default();
         let Some(f) = functions.get(callee) else {

@@ -1,4 +1,4 @@
-//! Views, access tiles and what cores tell each other.
+//! Rules of memory views, access tiles and exchanges between cores.
 
 use super::{KtirChecker, Result, broken_rule, ensure_rule};
 use crate::affine::{KtirAffineMap, KtirAffineSet};
@@ -6,7 +6,10 @@ use crate::ir::{DYNAMIC_SIZE, KtirAttr, KtirOp};
 use crate::op::KtirOpKind;
 use crate::types::{KtirElem, KtirType};
 
-/// Points of a set that are counted; of one that is no box and has more, a run finds out.
+/// The largest set, in points, whose points are counted here. A larger set that is not a box is
+/// checked when it runs.
+// A tile of 2^20 numbers of 16 bits fills a core's scratchpad of 2 MiB, so real tiles stay below;
+// counting more would make verifying slower than running.
 const MAX_COUNTED_POINTS: i64 = 1 << 20;
 
 impl<'m> KtirChecker<'m> {
@@ -21,10 +24,14 @@ impl<'m> KtirChecker<'m> {
                 })?;
                 self.check_index_types(op, &op.results)?;
                 match op.int_attr("dim") {
+                    // Older texts ask for one coordinate by `{dim = N}`, newer ones for the first n
+                    // coordinates at once.
                     Some(dim) => {
                         let ok = n == 1 && (0..3).contains(&dim);
                         ensure_rule(op, ok, || "dim is one of 0, 1 and 2".into())
                     }
+                    // A coordinate beyond the grid's rank is 0, as a grid of fewer dimensions has
+                    // size 1 in the others.
                     None => ensure_rule(op, n <= 3.max(rank), || {
                         format!("{n} coordinates in a grid of {rank} dimensions")
                     }),
@@ -37,9 +44,11 @@ impl<'m> KtirChecker<'m> {
                     return broken_rule(op, "gives a memref");
                 };
                 for v in o {
+                    // Partitions share the coordinates of the whole, so they need its rank; sizes
+                    // may differ, because each holds a part.
                     let ok = matches!(self.value_type(*v), KtirType::MemRef(s, e) if s.len() == shape.len() && e == elem);
                     ensure_rule(op, ok, || {
-                        format!("`%{}` is no part of the view", self.name_of_value(*v))
+                        format!("`%{}` is not a partition of the view", self.name_of_value(*v))
                     })?;
                 }
                 Ok(())
@@ -66,14 +75,21 @@ impl<'m> KtirChecker<'m> {
     ) -> Result {
         let (shape, elem) = self.tile_type(op, tensor)?;
         let KtirType::AccessTile(coordinates) = self.value_type(tile) else {
-            return broken_rule(op, format!("`%{}` is no access tile", self.name_of_value(tile)));
+            return broken_rule(
+                op,
+                format!("`%{}` is not an access tile", self.name_of_value(tile)),
+            );
         };
         let n: i64 = shape.iter().product();
+        // The number of elements decides and not the shape: upstream's kernels load a 1x64 tile
+        // into a tensor of 64, which drops a dimension of size 1.
         ensure_rule(op, n == coordinates.iter().product::<i64>(), || {
             format!("a tensor of shape {shape:?} through a tile of shape {coordinates:?}")
         })?;
-        // The elements of the view, where the tile is made in this function.
+        // The element type of the view is known where the tile is made in this function.
         let made = self.made.get(&tile);
+        // A tile that is an argument or comes out of a loop has no operation to ask; its element
+        // type is then compared when the access runs.
         let view =
             made.filter(|o| matches!(o.kind, KtirOpKind::AccessTile | KtirOpKind::IndirectTile));
         if let Some(KtirType::MemRef(_, of)) = view.map(|o| self.value_type(o.operands[0])) {
@@ -100,16 +116,23 @@ impl<'m> KtirChecker<'m> {
             )
         })?;
         for (i, (size, of)) in sizes.iter().zip(shape).enumerate() {
+            // A memref type says `?` where the size is an operand. The type and the list may not
+            // contradict each other, as bounds of accesses are checked by the sizes and loops are
+            // written by the type.
             let same = of.is_none() || *size == DYNAMIC_SIZE || *of == Some(*size);
             ensure_rule(op, same && (*size >= 0 || *size == DYNAMIC_SIZE), || {
-                format!("size {i} is {size}, but the memref says {}", of.unwrap_or(-1))
+                format!("size {i} is {size}, but the memref has {}", of.unwrap_or(-1))
             })?;
         }
+        // Operands follow in the order sizes, strides; the count is all that ties them to their
+        // places.
         let dynamic = sizes.iter().chain(strides).filter(|n| **n == DYNAMIC_SIZE).count();
         ensure_rule(op, op.operands.len() == 1 + dynamic, || {
             format!("{dynamic} sizes and strides are values, {} are given", op.operands.len() - 1)
         })?;
         let ptr = self.value_type(op.operands[0]);
+        // A pointer is an element index in this dialect; `runtime_arg` is one that the runtime
+        // binds later.
         let pointer = matches!(ptr, KtirType::Scalar(KtirElem::Index) | KtirType::RuntimeArg(_));
         ensure_rule(op, pointer, || format!("the pointer is {ptr}, an index is needed"))?;
         self.check_index_types(op, &op.operands[1..])?;
@@ -119,6 +142,8 @@ impl<'m> KtirChecker<'m> {
             || "memory_space is #ktdp.memory_space<..>".into(),
         )?;
         if let Some(set) = op.set_attr("coordinate_set") {
+            // The symbols of the set are the sizes that are only known at run time, so there cannot
+            // be more of them.
             let symbols = sizes.iter().filter(|n| **n == DYNAMIC_SIZE).count();
             self.check_arity(op, "coordinate_set", set, shape.len(), symbols)?;
         }
@@ -133,6 +158,8 @@ impl<'m> KtirChecker<'m> {
         dims: usize,
         symbols: usize,
     ) -> Result {
+        // Fewer symbols are allowed: a set that does not mention a dynamic size need not declare
+        // it.
         ensure_rule(op, set.dims() == dims && set.symbols() <= symbols, || {
             format!(
                 "{key} has {} dimensions and {} symbols, needs {dims} and at most {symbols}",
@@ -147,6 +174,7 @@ impl<'m> KtirChecker<'m> {
         ensure_rule(op, (map.dims(), map.symbols()) == (dims, 0), || {
             format!("{key} has {} dimensions, needs {dims}", map.dims())
         })?;
+        // An order that is no permutation would visit some points of the tile twice or never.
         ensure_rule(op, covers_every_dim(map), || {
             format!("{key} is a permutation of the dimensions")
         })
@@ -159,7 +187,7 @@ impl<'m> KtirChecker<'m> {
         let KtirType::MemRef(shape, _) = self.value_type(op.operands[0]) else {
             return broken_rule(
                 op,
-                format!("`%{}` is no view", self.name_of_value(op.operands[0])),
+                format!("`%{}` is not a view", self.name_of_value(op.operands[0])),
             );
         };
         let KtirType::AccessTile(tile) = self.value_type(op.results[0]) else {
@@ -170,8 +198,10 @@ impl<'m> KtirChecker<'m> {
             return broken_rule(op, "has no indices");
         };
         ensure_rule(op, indices.dims() == op.operands.len() - 1, || {
-            "other indices than values".into()
+            "the numbers of indices and of values differ".into()
         })?;
+        // `base_map` is applied to the written indices; without one they are the coordinates
+        // themselves.
         let given = indices.results().len();
         match op.map_attr("base_map") {
             Some(base) => {
@@ -201,10 +231,13 @@ impl<'m> KtirChecker<'m> {
         self.check_order(op, "access_tile_order", shape.len())
     }
 
-    /// A set that is a box has as many points as the tile.
+    /// Checks that a set has as many points as the tile.
     fn check_set_fills_tile(&self, op: &KtirOp, set: &KtirAffineSet, tile: &[i64]) -> Result {
+        // The box is charged before it is computed, because one alias can be used by thousands of
+        // operations.
         let nodes = set.count_nodes() as u64 + 1;
         self.spend_steps(op, nodes * (set.dims() as u64 + 1))?;
+        // A set without bounds has infinitely many points, and no tile could hold them.
         let Some(bounds) = set.bounding_box(&[]) else {
             return broken_rule(op, "the set of the tile has no bounds");
         };
@@ -215,11 +248,13 @@ impl<'m> KtirChecker<'m> {
                 format!("the set has {:?} points, but the tile is {tile:?}", bounds.extents)
             });
         }
+        // Every point of the box is tested against every condition, so the budget pays for both.
         let points = bounds.point_count().filter(|n| *n <= MAX_COUNTED_POINTS);
         self.spend_steps(op, points.and_then(|n| u64::try_from(n).ok()).unwrap_or(0) * nodes)?;
         let points = set
             .list_points(&[], MAX_COUNTED_POINTS)
             .map(|p| i64::try_from(p.len()).unwrap_or(i64::MAX));
+        // A set that was too large to count is accepted here and checked when the access runs.
         ensure_rule(op, points.is_none_or(|p| p == n), || {
             format!("the set has {} points, but the tile is {tile:?}", points.unwrap_or(0))
         })
@@ -232,7 +267,7 @@ impl<'m> KtirChecker<'m> {
         let KtirType::MemRef(shape, _) = self.value_type(op.operands[0]) else {
             return broken_rule(
                 op,
-                format!("`%{}` is no view", self.name_of_value(op.operands[0])),
+                format!("`%{}` is not a view", self.name_of_value(op.operands[0])),
             );
         };
         let KtirType::AccessTile(tile) = self.value_type(op.results[0]) else {
@@ -244,11 +279,15 @@ impl<'m> KtirChecker<'m> {
         })?;
         let sources = flags.iter().filter(|f| **f != 0).count();
         let variables = op.words_attr("variables").len();
+        // Checked before the operands are split, because the slice below would be out of range
+        // otherwise.
         ensure_rule(op, op.operands.len() > sources, || "needs its index views".into())?;
         let captured = &op.operands[1 + sources..];
         self.check_index_types(op, captured)?;
         let mut next = op.operands[1..].iter();
         for (flag, map) in flags.iter().zip(maps) {
+            // The dimensions of a subscript are the variables first and the captured values after
+            // them; the interpreter concatenates the two lists in this order.
             ensure_rule(op, map.dims() == variables + captured.len(), || {
                 "a subscript of other variables".into()
             })?;
@@ -260,6 +299,8 @@ impl<'m> KtirChecker<'m> {
             }
             let Some(source) = next.next() else { return broken_rule(op, "needs its index views") };
             let fits = matches!(self.value_type(*source), KtirType::MemRef(s, e)
+                // An index is read as an integer. A float view would be read as bits and address
+                // anything.
                 if s.len() == map.results().len() && !e.is_float());
             ensure_rule(op, fits, || {
                 format!(
@@ -291,7 +332,10 @@ impl<'m> KtirChecker<'m> {
             "groups is a set of one dimension, such as (g) : (g == 0)".into()
         })?;
         self.spend_steps(op, (groups.count_nodes() as u64 + 1) * 2)?;
-        ensure_rule(op, groups.bounding_box(&[]).is_some(), || "there is no end of groups".into())?;
+        // A core finds its group by testing all of them, so there has to be a last one.
+        ensure_rule(op, groups.bounding_box(&[]).is_some(), || {
+            "the set of groups has no bounds".into()
+        })?;
         self.check_core_set(op, "producer_tiles_per_group", 1)?;
         let tiles = types.iter().all(|t| matches!(t, KtirType::Tensor(..)));
         ensure_rule(op, tiles && !types.is_empty(), || "partials are tensors".into())?;
@@ -304,14 +348,17 @@ impl<'m> KtirChecker<'m> {
         self.check_yielded(op, region, &types.iter().collect::<Vec<_>>())
     }
 
-    /// A set of cores for a group.
+    /// Checks a set of cores for a group.
     fn check_core_set(&self, op: &KtirOp, key: &str, symbols: usize) -> Result {
         let Some(set) = op.set_attr(key) else { return broken_rule(op, format!("needs {key}")) };
         self.check_arity(op, key, set, 1, symbols)
     }
 
-    /// A region that no core waits in.
+    /// Checks that no operation of a region waits for another core.
     fn check_plain_region(&self, op: &KtirOp, region: &'m crate::ir::KtirBlock) -> Result {
+        // A core inside such a region cannot stop for another one: the interpreter would have to
+        // keep half of an exchange open inside another exchange. Calls are refused because the
+        // callee could contain one.
         let mut waits = None;
         region.visit_ops(&mut |inner| {
             let bad = inner.kind.is_delivery()
@@ -323,7 +370,7 @@ impl<'m> KtirChecker<'m> {
         match waits {
             None => Ok(()),
             Some(inner) => {
-                broken_rule(inner, format!("has no place in a region of `{}`", op.kind.name()))
+                broken_rule(inner, format!("is not allowed in a region of `{}`", op.kind.name()))
             }
         }
     }
@@ -331,13 +378,15 @@ impl<'m> KtirChecker<'m> {
     pub(super) fn check_delivery(&self, op: &'m KtirOp) -> Result {
         let Some(future) = op.operands.first() else { return broken_rule(op, "needs a future") };
         let KtirType::TileFuture(types, _) = self.value_type(*future) else {
-            return broken_rule(op, format!("`%{}` is no future", self.name_of_value(*future)));
+            return broken_rule(op, format!("`%{}` is not a future", self.name_of_value(*future)));
         };
         ensure_rule(op, op.results.len() == types.len(), || {
             format!("{} results for {} partials", op.results.len(), types.len())
         })?;
         self.check_core_set(op, "consumer_tiles_per_group", 1)?;
         if op.attr("producer_dependency_per_consumer").is_some() {
+            // A scatter has one producer per group by definition, so naming the producers of a
+            // consumer is meaningless.
             ensure_rule(op, op.kind != KtirOpKind::Scatter, || {
                 "has one producer, so no producer_dependency_per_consumer".into()
             })?;
@@ -360,6 +409,8 @@ impl<'m> KtirChecker<'m> {
                 let dims = self.find_distinct_dims(op, key, rank)?;
                 ensure_rule(op, dims.len() == 1, || format!("{key} names one dimension"))?;
             }
+            // Without a dimension to cut or join along the elements arrive as they were sent. With
+            // one the size depends on how many cores take part, which only a run knows.
             if keys.is_empty() {
                 ensure_rule(op, elements(partial) == elements(self.value_type(*result)), || {
                     format!("partial {i} is {partial}, the result {shape:?}")
@@ -368,6 +419,8 @@ impl<'m> KtirChecker<'m> {
         }
         let identities = self.value_types(&op.operands[1..]);
         let want: Vec<&KtirType> = types.iter().collect();
+        // Only the two reductions combine values. The identity is what a core gets whose group has
+        // no producer.
         if !matches!(op.kind, KtirOpKind::InterReduce | KtirOpKind::ReduceScatter) {
             self.check_region_count(op, 0)?;
             return ensure_rule(op, identities.is_empty(), || {
@@ -387,7 +440,7 @@ impl<'m> KtirChecker<'m> {
     }
 }
 
-/// Whether every dimension is one result, and nothing else is.
+/// Whether the results of a map are its dimensions, each exactly once.
 fn covers_every_dim(map: &KtirAffineMap) -> bool {
     map.selected_dims()
         .is_some_and(|dims| dims.len() == map.dims() && (0..map.dims()).all(|d| dims.contains(&d)))

@@ -1,4 +1,4 @@
-//! Structured operations on tiles.
+//! Rules of the structured operations on tiles.
 
 use super::{KtirChecker, Result, broken_rule, ensure_rule};
 use crate::ir::KtirOp;
@@ -6,9 +6,11 @@ use crate::op::KtirOpKind;
 use crate::types::{KtirElem, KtirType};
 
 impl<'m> KtirChecker<'m> {
-    /// Named ones: `ins(..) outs(..)`.
+    /// Checks a named operation: `ins(..) outs(..)`.
     pub(super) fn check_structured(&self, op: &'m KtirOp) -> Result {
         self.check_region_count(op, 0)?;
+        // Structured operations are destination-passing in MLIR: `outs` gives the result its shape
+        // and its initial values, so it is one operand more than the inputs.
         let n = if let crate::op::KtirOpForm::Structured(n) = op.kind.form() { n } else { 0 };
         self.check_counts(op, n + 1, 1)?;
         let out = op.operands[n];
@@ -31,12 +33,16 @@ impl<'m> KtirChecker<'m> {
             ensure_rule(op, want == shape, || {
                 format!("gives {want:?}, but the output is {shape:?}")
             })?;
+            // The output may have more bits than the inputs, as float32 sums of float16 products
+            // do. Mixing integers and floats has no accumulator that suits both.
             ensure_rule(op, ea == eb && ea.is_float() == elem.is_float(), || {
                 format!("multiplies {ea} and {eb} into {elem}")
             })
         };
         let ranks = || broken_rule(op, format!("operands of shapes {a:?}, {b:?} and {shape:?}"));
         match (op.kind, a, b) {
+            // The shapes are matched by rank here and by size in `product`, so that the message can
+            // say which two sizes disagree.
             (KtirOpKind::Matmul, &[m, k], &[k2, n]) => product(&[m, n], (k, k2)),
             (KtirOpKind::MatmulTransposeB, &[m, k], &[n, k2]) => product(&[m, n], (k, k2)),
             (KtirOpKind::BatchMatmul, &[x, m, k], &[x2, k2, n]) if x == x2 => {
@@ -54,6 +60,8 @@ impl<'m> KtirChecker<'m> {
                 let same = (a, ea) == (shape, elem) && (b, eb) == (shape, elem);
                 let (x, y) = (self.value_type(op.operands[0]), self.value_type(out));
                 ensure_rule(op, same, || format!("inputs and output differ: {x} and {y}"))?;
+                // These have no integer counterpart in the table of operations; the others become
+                // `arith.addi` and so on where the elements are integers.
                 let needs = matches!(
                     op.kind,
                     KtirOpKind::LinalgExp
@@ -76,6 +84,8 @@ impl<'m> KtirChecker<'m> {
             KtirOpKind::LinalgIndex => {
                 self.check_counts(op, 0, 1)?;
                 self.check_index_types(op, &op.results)?;
+                // Whether the loop exists is known to the operation around it; a dimension beyond
+                // its loops gives 0.
                 ensure_rule(op, op.int_attr("dim").is_some_and(|d| (0..100).contains(&d)), || {
                     "needs a dimension".into()
                 })
@@ -104,6 +114,9 @@ impl<'m> KtirChecker<'m> {
             });
         }
         let added = self.find_distinct_dims(op, "dimensions", b.len())?;
+        // `dimensions` of `linalg.broadcast` lists the added dimensions of the output; without them
+        // the shapes have to be equal, because this operation does not stretch sizes of 1 as NumPy
+        // does.
         let rest: Vec<i64> =
             b.iter().enumerate().filter(|(i, _)| !added.contains(i)).map(|(_, n)| *n).collect();
         ensure_rule(op, rest == a, || {
@@ -111,7 +124,7 @@ impl<'m> KtirChecker<'m> {
         })
     }
 
-    /// A list of different dimensions.
+    /// Reads a list of distinct dimensions.
     pub(super) fn find_distinct_dims(
         &self,
         op: &KtirOp,
@@ -126,7 +139,7 @@ impl<'m> KtirChecker<'m> {
                 None => {
                     return broken_rule(
                         op,
-                        format!("{key} {list:?} are not different ones of {rank}"),
+                        format!("{key} {list:?} are not distinct dimensions below {rank}"),
                     );
                 }
             }
@@ -136,6 +149,8 @@ impl<'m> KtirChecker<'m> {
 
     fn find_input_count(&self, op: &KtirOp) -> Result<usize> {
         let n = op.int_attr("inputs").and_then(|n| usize::try_from(n).ok());
+        // The attribute is the reader's or the builder's note of where `ins` ends. Later rules
+        // slice the operands there, so a wrong one is refused first.
         n.filter(|n| *n < op.operands.len() && op.operands.len() - n == op.results.len())
             .map_or_else(|| broken_rule(op, "needs outputs, as many as results"), Ok)
     }
@@ -150,7 +165,7 @@ impl<'m> KtirChecker<'m> {
         Ok(())
     }
 
-    /// A body of operations on elements.
+    /// Checks a body of operations on elements.
     fn check_body(&self, op: &'m KtirOp, args: &[KtirType], yields: &[KtirType]) -> Result {
         self.check_region_count(op, 1)?;
         let region = &op.regions[0];
@@ -159,6 +174,8 @@ impl<'m> KtirChecker<'m> {
             let want: Vec<String> = args.iter().map(ToString::to_string).collect();
             format!("its body takes ({})", want.join(", "))
         })?;
+        // A body runs on all points at once, as lanes, so only operations that treat every lane
+        // alike may stand in it.
         for inner in &region.ops {
             let plain = inner.kind.is_pointwise()
                 || matches!(
@@ -166,7 +183,7 @@ impl<'m> KtirChecker<'m> {
                     KtirOpKind::ArithConstant | KtirOpKind::LinalgIndex | KtirOpKind::LinalgYield
                 );
             ensure_rule(inner, plain, || {
-                format!("has no place in the body of `{}`", op.kind.name())
+                format!("is not allowed in the body of `{}`", op.kind.name())
             })?;
         }
         self.check_yielded(op, region, &yields.iter().collect::<Vec<_>>())
@@ -190,6 +207,7 @@ impl<'m> KtirChecker<'m> {
             format!("{} indexing maps for {} operands", maps.len(), op.operands.len())
         })?;
         for word in iterators {
+            // MLIR also knows "window" iterators; they occur in none of the texts of this dialect.
             ensure_rule(op, matches!(word.as_str(), "parallel" | "reduction"), || {
                 format!("an iterator is \"parallel\" or \"reduction\", not \"{word}\"")
             })?;
@@ -204,6 +222,9 @@ impl<'m> KtirChecker<'m> {
                 format!("map {i} has {} results for {}", map.results().len(), self.value_type(*v))
             })?;
             for (e, size) in map.results().iter().zip(shape) {
+                // The extent of a loop is the size of an operand that it indexes directly. An
+                // expression such as `d0 + d1` fixes neither of its loops, which is why the check
+                // below needs a plain index for each.
                 let Some(d) = e.as_dim() else { continue };
                 let known = *sizes[d].get_or_insert(*size);
                 ensure_rule(op, known == *size, || {
@@ -211,6 +232,8 @@ impl<'m> KtirChecker<'m> {
                 })?;
             }
             if i >= n {
+                // Parallel loops run at once, so each point has to write an element of its own; a
+                // repeated or missing dimension would make two points write one element.
                 let plain = map.selected_dims().is_some_and(|dims| {
                     dims.iter().all(|d| iterators[*d] == "parallel")
                         && (0..dims.len()).all(|i| !dims[..i].contains(&dims[i]))
@@ -224,6 +247,8 @@ impl<'m> KtirChecker<'m> {
                 })?;
             }
         }
+        // Without a plain index there is no size to run the loop for. MLIR has the same rule, as it
+        // inverts the concatenated maps to find the bounds of the loops.
         ensure_rule(op, sizes.iter().all(Option::is_some), || {
             "an iterator is the plain index of no operand".into()
         })?;
@@ -234,6 +259,7 @@ impl<'m> KtirChecker<'m> {
 
     fn check_reduce(&self, op: &'m KtirOp) -> Result {
         let n = self.find_input_count(op)?;
+        // `linalg.reduce` combines each input into the output at the same position of the list.
         ensure_rule(op, n == op.results.len(), || {
             format!("{n} inputs for {} outputs", op.results.len())
         })?;
@@ -246,6 +272,8 @@ impl<'m> KtirChecker<'m> {
             let ((a, ea), (b, eb)) =
                 (self.tile_type(op, op.operands[i])?, self.tile_type(op, op.operands[n + i])?);
             ensure_rule(op, a == shape, || format!("inputs of shapes {shape:?} and {a:?}"))?;
+            // Reduced dimensions disappear in this operation; one that stays with size 1 needs a
+            // reshape.
             ensure_rule(op, b == want, || {
                 format!("{a:?} without dimensions {dims:?} is {want:?}, but the output is {b:?}")
             })?;
@@ -254,6 +282,8 @@ impl<'m> KtirChecker<'m> {
         let args = self.element_types(op, &op.operands)?;
         match op.word_attr("combiner") {
             Some(name) => {
+                // A named operation takes two elements and gives one, which is the body of a single
+                // reduction.
                 ensure_rule(op, n == 1, || format!("`{name}` combines one input").to_string())?;
                 self.check_combiner(op, name, 2, &args[0])
             }
@@ -261,7 +291,7 @@ impl<'m> KtirChecker<'m> {
         }
     }
 
-    /// A combiner by name takes so many elements of a type.
+    /// Checks that a named combiner takes this many elements of this type.
     fn check_combiner(&self, op: &KtirOp, name: &str, operands: usize, ty: &KtirType) -> Result {
         let kind = KtirOpKind::from_name(name);
         let form = kind.map(KtirOpKind::form);
@@ -270,11 +300,14 @@ impl<'m> KtirChecker<'m> {
         })?;
         let float = ty.elem().is_some_and(KtirElem::is_float);
         let is_int = kind.is_some_and(|k| k.class() == crate::op::KtirCostClass::Int);
+        // The interpreter reads floats and integers from different arrays, and the wrong one would
+        // be empty.
         ensure_rule(op, float != is_int, || format!("`{name}` is not for {ty}"))
     }
 
     fn check_linalg_map(&self, op: &'m KtirOp) -> Result {
         let n = self.find_input_count(op)?;
+        // `linalg.map` has no indexing maps, so all its operands have the shape of the output.
         ensure_rule(op, op.results.len() == 1, || "has one output".into())?;
         self.check_outputs(op, n)?;
         let (shape, _) = self.tile_type(op, op.operands[n])?;
@@ -295,7 +328,7 @@ impl<'m> KtirChecker<'m> {
     }
 }
 
-/// The list as a permutation of so many.
+/// Returns the list as a permutation of `rank` dimensions, if it is one.
 pub(crate) fn as_permutation(list: &[i64], rank: usize) -> Option<Vec<usize>> {
     let dims: Vec<usize> = list
         .iter()

@@ -1,4 +1,4 @@
-//! Making, cutting and joining tiles.
+//! Rules of operations that make, slice and concatenate tiles.
 
 use super::{KtirChecker, Result, broken_rule, ensure_rule};
 use crate::ir::{DYNAMIC_SIZE, KtirOp};
@@ -26,6 +26,8 @@ impl<'m> KtirChecker<'m> {
             KtirOpKind::FromElements => {
                 let (shape, elem) = self.tile_type(op, op.results[0])?;
                 let n = shape.iter().product::<i64>();
+                // MLIR takes exactly one value per element, in row-major order; a shorter list
+                // would leave some undefined.
                 ensure_rule(op, i64::try_from(o.len()) == Ok(n), || {
                     format!("{} elements for the {n} of {result}", o.len())
                 })?;
@@ -60,6 +62,8 @@ impl<'m> KtirChecker<'m> {
                     (op.ints_attr("low").unwrap_or(&[]), op.ints_attr("high").unwrap_or(&[]));
                 let ok = ea == eb
                     && [b.len(), low.len(), high.len()] == [a.len(); 3]
+                    // Negative padding would be a slice, which `tensor.pad` does not mean here. The
+                    // upper bound keeps the sum of both sides inside of 64 bits.
                     && low.iter().chain(high).all(|n| (0..1 << 40).contains(n))
                     && (0..a.len()).all(|i| a[i].checked_add(low[i] + high[i]) == Some(b[i]));
                 ensure_rule(op, ok, || {
@@ -84,8 +88,10 @@ impl<'m> KtirChecker<'m> {
                         && shape.len() == want.len()
                         && (0..want.len()).all(|i| i == dim || shape[i] == want[i]);
                     ensure_rule(op, fits, || {
-                        format!("{} is no part of {result}", self.value_type(*v))
+                        format!("{} does not fit into {result}", self.value_type(*v))
                     })?;
+                    // Saturating is enough: a sum that does not fit cannot equal the size of the
+                    // result.
                     sum = sum.saturating_add(shape[dim]);
                 }
                 ensure_rule(op, sum == want[dim], || {
@@ -104,20 +110,22 @@ impl<'m> KtirChecker<'m> {
         }
     }
 
-    /// A body that takes the coordinates of an element and gives it.
+    /// Checks a body that computes an element from its coordinates.
     fn check_element_body(&self, op: &'m KtirOp, rank: usize, elem: &KtirType) -> Result {
         self.check_region_count(op, 1)?;
         let region = &op.regions[0];
         self.check_index_types(op, &region.args)?;
         ensure_rule(op, region.args.len() == rank, || format!("its body takes {rank} indices"))?;
         for inner in &region.ops {
+            // A body runs on all elements at once, as lanes. Loops, memory accesses and exchanges
+            // inside it would need a different path for each lane.
             let plain = inner.kind.is_pointwise()
                 || matches!(
                     inner.kind,
                     KtirOpKind::ArithConstant | KtirOpKind::TensorYield | KtirOpKind::AffineApply
                 );
             ensure_rule(inner, plain, || {
-                format!("has no place in the body of `{}`", op.kind.name())
+                format!("is not allowed in the body of `{}`", op.kind.name())
             })?;
         }
         self.check_yielded(op, region, &[elem])
@@ -140,19 +148,23 @@ impl<'m> KtirChecker<'m> {
         self.check_same_elements(op)?;
         let ((a, _), (b, _)) =
             (self.tile_type(op, op.operands[0])?, self.tile_type(op, op.results[0])?);
+        // Expanding and collapsing are inverses, and `reassociation` always lists the dimensions of
+        // the longer shape for each dimension of the shorter one.
         let (few, many) = if op.kind == KtirOpKind::ExpandShape { (a, b) } else { (b, a) };
         let groups = op.groups_attr("reassociation");
         let flat: Vec<i64> = groups.concat();
         let rank = i64::try_from(many.len()).unwrap_or(i64::MAX);
         let fits = groups.len() == few.len()
+            // Every dimension once and in order: otherwise the row-major order of the elements
+            // would change, and the operation would move data.
             && flat == (0..rank).collect::<Vec<_>>()
             && groups.iter().zip(few).all(|(g, n)| {
                 let dims = g.iter().filter_map(|d| many.get(usize::try_from(*d).ok()?));
                 dims.product::<i64>() == *n
             });
-        // A rank of 0 has no groups, and everything else is 1.
+        // A tile of rank 0 has no groups of dimensions, so all sizes on the other side are 1.
         let scalar = few.is_empty() && groups.is_empty() && many.iter().all(|n| *n == 1);
-        ensure_rule(op, fits || scalar, || format!("{groups:?} does not take {a:?} to {b:?}"))
+        ensure_rule(op, fits || scalar, || format!("{groups:?} does not reshape {a:?} to {b:?}"))
     }
 
     fn check_slice(&self, op: &KtirOp) -> Result {
@@ -177,8 +189,10 @@ impl<'m> KtirChecker<'m> {
                 format!("{} {key} for a tensor of {} dimensions", list.len(), whole.len())
             })?;
             dynamic += list.iter().filter(|n| **n == DYNAMIC_SIZE).count();
+            // A tile is charged to the scratchpad when it is made, so its size has to be in its
+            // type.
             ensure_rule(op, key == "offsets" || !list.contains(&DYNAMIC_SIZE), || {
-                format!("{key} must be numbers: tiles have sizes that are known")
+                format!("{key} must be constants: tiles have constant sizes")
             })?;
             lists.push(list);
         }
@@ -189,6 +203,8 @@ impl<'m> KtirChecker<'m> {
         let (offsets, sizes, strides) = (lists[0], lists[1], lists[2]);
         for i in 0..whole.len() {
             let (size, stride) = (sizes[i], strides[i]);
+            // An offset that is a value is checked when it runs. Taking 0 here still refuses a
+            // slice that would leave the tensor at any offset.
             let offset = if offsets[i] == DYNAMIC_SIZE { 0 } else { offsets[i] };
             let last = (size.max(1) - 1).checked_mul(stride).and_then(|n| n.checked_add(offset));
             let fits = size >= 0
@@ -196,9 +212,13 @@ impl<'m> KtirChecker<'m> {
                 && offset >= 0
                 && (size == 0 || last.is_some_and(|last| last < whole[i]));
             ensure_rule(op, fits, || {
-                format!("dimension {i} has {} elements, the slice leaves it", whole[i])
+                format!(
+                    "dimension {i} has {} elements, and the slice reaches beyond them",
+                    whole[i]
+                )
             })?;
         }
+        // MLIR's rank-reducing slices may drop dimensions of size 1, and only those.
         let kept = |s: &[i64]| s.iter().filter(|n| **n != 1).copied().collect::<Vec<_>>();
         ensure_rule(
             op,

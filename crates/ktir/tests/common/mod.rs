@@ -66,7 +66,7 @@ pub(crate) fn noise(n: usize, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-/// The first place where two lists differ in their bits.
+/// Checks that two lists have the same bits.
 pub(crate) fn same(have: &[f32], want: &[f32]) {
     assert_eq!(have.len(), want.len());
     if let Some(i) = (0..have.len()).find(|i| have[*i].to_bits() != want[*i].to_bits()) {

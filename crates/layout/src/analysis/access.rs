@@ -1,10 +1,10 @@
-//! Which lane touches which element.
+//! The elements that each lane of a warp accesses.
 
 use crate::axis::Axis;
 use crate::error::{LayoutError, Result};
 use crate::layout::{Layout, flatten_coordinate};
 
-/// Lanes that run together.
+/// Lanes of a CUDA warp, which issue a memory instruction together.
 pub const WARP: usize = 32;
 
 /// One memory instruction: what each lane reads or writes.
@@ -71,6 +71,8 @@ impl LaneAccessPattern {
                 check_touched_elements(columns / vector, vector)?;
                 ((0..columns / vector).map(|l| coordinate(*index, l * vector)).collect(), vector)
             }
+            // PTX ISA, `ldmatrix`: a thread gives the address of one row of an 8x8 matrix of 16-bit
+            // elements, hence eight rows of 128 bits for one matrix.
             LaneAccessPattern::Ldmatrix { row, column } => {
                 let per_row = (128 / bits).max(1);
                 let at =
@@ -101,7 +103,7 @@ impl LaneAccessPattern {
     }
 }
 
-/// The most elements that the lanes of one access touch together.
+/// The most elements that the lanes of one access may touch together.
 const MAX_TOUCHED_ELEMENTS: i64 = 1 << 18;
 
 fn check_touched_elements(lanes: i64, vector: i64) -> Result<()> {

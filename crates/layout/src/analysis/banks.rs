@@ -11,7 +11,7 @@ pub const BANKS: i128 = 32;
 /// Width of a bank in bytes.
 pub const BANK_BYTES: i128 = 4;
 
-/// Bytes that all banks deliver together.
+/// Bytes that all banks deliver in one cycle: 32 banks of 4 bytes.
 const LINE_BYTES: i64 = 128;
 
 /// The bank and the 128-byte line of a byte address.
@@ -19,14 +19,14 @@ pub fn bank_and_line(byte: i128) -> (i128, i128) {
     (byte / BANK_BYTES % BANKS, byte / (BANK_BYTES * BANKS))
 }
 
-/// The lanes that are served together and the banks they ask.
+/// The lanes that are served together, and the banks they access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BankPhase {
     /// Lane numbers.
     pub lanes: Vec<usize>,
-    /// Bank -> the distinct words asked of it.
+    /// For each bank the distinct words that are read from it or written to it.
     pub banks: BTreeMap<i64, Vec<i64>>,
-    /// The most words asked of one bank: 1 is conflict-free.
+    /// The largest number of words accessed in one bank: 1 is conflict-free.
     pub ways: usize,
 }
 
@@ -40,7 +40,7 @@ pub struct BankConflictReport {
 }
 
 impl BankConflictReport {
-    /// Whether no bank is asked for two words in one phase.
+    /// Whether no phase accesses two words of one bank.
     pub fn is_conflict_free(&self) -> bool {
         self.ways <= 1
     }
@@ -50,7 +50,9 @@ impl Layout {
     /// The bank conflicts of an access with `vector` elements of `bits` bits per lane.
     ///
     /// Lanes are served in phases of at most 128 bytes: 32 lanes of up to 4 bytes, 16 of 8, 8 of
-    /// 16. In a phase a bank serves one word at a time; lanes that ask for the same word share it.
+    /// 16. In a phase a bank serves one word at a time; lanes that access the same word share it. The CUDA
+    ///     C++ Programming Guide describes both (section "Shared Memory"); that wider accesses are split
+    ///     into phases of 128 bytes follows from the 32 banks of 4 bytes.
     pub fn find_bank_conflicts(
         &self,
         shape: &[i64],

@@ -1,4 +1,4 @@
-//! What looks wrong about a layout, with a witness.
+//! Lints: suspicious properties of a layout, each with a witness.
 
 use crate::analysis::access::LaneAccessPattern;
 use crate::axis::{Axis, AxisKind};
@@ -10,7 +10,7 @@ use crate::layout::Layout;
 pub enum LintSeverity {
     /// Worth knowing.
     Note,
-    /// Probably not meant.
+    /// Probably a mistake.
     Warning,
 }
 
@@ -31,12 +31,12 @@ pub struct LayoutLint {
     pub id: &'static str,
     /// How serious it is.
     pub severity: LintSeverity,
-    /// What was found, with its place.
+    /// The finding, with its witness.
     pub message: String,
 }
 
 impl Layout {
-    /// Everything that looks wrong or is worth knowing, most serious first.
+    /// All findings about a layout, the most serious first.
     pub fn find_lints(&self, shape: &[i64], bits: Option<i64>) -> Result<Vec<LayoutLint>> {
         self.check_shape_size(shape)?;
         let mut found = Vec::new();
@@ -67,7 +67,7 @@ impl Layout {
             let limit = hardware_axis_limit(*axis);
             if let Some((limit, what)) = limit.filter(|(limit, _)| bounds.max >= *limit) {
                 let message = format!("`{axis}` reaches {}, but {what} {limit}", bounds.max);
-                // Wavefronts of AMD have up to 64 lanes: of those the layout may be one.
+                // Wavefronts of AMD have up to 64 lanes, so this may be a layout for that hardware.
                 if *axis == Axis::LANEID && bounds.max < 64 {
                     let message = format!("{message} on CUDA hardware; a wavefront of AMD has 64");
                     say("out-of-hardware", LintSeverity::Note, message);
@@ -77,7 +77,7 @@ impl Layout {
             }
         }
         if tile.replica_count() > self.count_distinct_copies().unwrap_or(tile.replica_count()) {
-            let message = "some replicas of an element are the same place".into();
+            let message = "several replicas of an element have the same place".into();
             say("replica-overlap", LintSeverity::Warning, message);
         }
         if let Err(e) = tile.thread_scopes() {
@@ -137,7 +137,7 @@ impl Layout {
     }
 }
 
-/// From this factor on, padding is more than one would expect.
+/// From this factor on, padding is reported: a matrix whose dimensions are at least one block each stays below it.
 const BLOW_UP: i64 = 4;
 
 impl Layout {
@@ -161,12 +161,13 @@ impl Layout {
     }
 }
 
-/// The number of places an axis has on hardware, where that is fixed.
+/// The number of coordinates that hardware has on an axis, where that is fixed.
 fn hardware_axis_limit(axis: Axis) -> Option<(i64, &'static str)> {
     if let AxisKind::Thread { of, within } = axis.kind() {
         return of.count_in_scope(within).map(|n| (n, "its scope has"));
     }
     match axis.name() {
+        // PTX ISA, "Tensor Memory": 512 columns and 128 rows (lanes) of 32-bit cells for each CTA.
         "TLane" => Some((128, "tensor memory has lanes up to")),
         "TCol" => Some((512, "tensor memory has columns up to")),
         _ => None,

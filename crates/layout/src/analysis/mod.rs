@@ -1,4 +1,4 @@
-//! What a layout costs on real memory: banks, vectors, sectors, and what looks wrong.
+//! Costs of a layout on GPU memory (bank conflicts, vector widths, sectors), and lints.
 
 mod access;
 mod banks;

@@ -8,7 +8,7 @@ use crate::proof::{StepBudget, swizzled_bounds_within};
 use crate::swizzle::Swizzle;
 use crate::tile::{Iter, TileLayout};
 
-/// What was changed.
+/// The change to the layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConflictRemedy {
     /// Nothing helps, or nothing is needed.
@@ -29,7 +29,7 @@ pub enum ConflictRemedy {
 pub struct SwizzleChoice {
     /// The layout to use.
     pub layout: Layout,
-    /// What was changed.
+    /// The change to the layout.
     pub remedy: ConflictRemedy,
     /// The worst conflict of each access.
     pub ways: Vec<usize>,
@@ -37,10 +37,11 @@ pub struct SwizzleChoice {
     pub before: Vec<usize>,
 }
 
-/// Elements and addresses looked at, over all candidates, before the search is refused.
+/// Elements and addresses examined, over all candidates, before the search is refused as too large.
+// A count and not a time, so that the same search has the same answer on every machine.
 const MAX_SEARCH_STEPS: u64 = 1 << 23;
 
-/// How good a candidate is, smaller first: total ways, worst way, memory used, complexity.
+/// The score of a candidate, smaller is better: total ways, worst way, memory used, complexity.
 type CandidateScore = (usize, usize, i64, u32);
 
 impl Layout {
@@ -88,6 +89,8 @@ impl Layout {
         let mut consider =
             |layout: Layout, remedy: ConflictRemedy, complexity: u32| -> Result<usize> {
                 let found = ways(&layout)?;
+                // Computing the span of a swizzled layout costs more than counting conflicts, so it
+                // is left out for a candidate that is worse already.
                 if total_and_worst_ways(&found) > (best_score.0, best_score.1) {
                     return Ok(best_score.1);
                 }
@@ -107,15 +110,20 @@ impl Layout {
             return Err(LayoutError::TooLarge { what, limit: MAX_SEARCH_STEPS });
         }
         for m in low..top {
+            // Five bits select one of the 32 banks; XOR with more bits cannot separate more of
+            // them.
             for b in 1..=5 {
                 for s in b..top - m {
                     let sw = Swizzle::new(m, b, s, true)?;
+                    // Fewer bits first, then a distance near 3, which is that of the hardware's own
+                    // modes, then a low unit.
                     let complexity = u32::try_from(b * 64 + (s - 3).abs() * 8 + m).unwrap_or(0);
                     let layout = Layout::from_swizzled_tile(sw, tile.clone())?;
                     worst = consider(layout, ConflictRemedy::Swizzle(sw), complexity)?;
                 }
             }
         }
+        // Padding costs memory, so it is tried only if no swizzle removes all conflicts.
         if worst > 1 {
             for (layout, stride, by) in padded_candidates(tile, vector, bits)? {
                 consider(layout.into(), ConflictRemedy::Padding { stride, by }, 1024)?;

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::layout::Layout;
 use std::collections::BTreeSet;
 
-/// Bytes of the smallest unit that global memory delivers.
+/// Bytes of a sector, the smallest unit of a global memory transaction on CUDA hardware.
 pub(crate) const SECTOR_BYTES: i128 = 32;
 
 /// The widest aligned vector that a layout allows everywhere.
@@ -22,18 +22,29 @@ impl Layout {
     /// aligned in memory everywhere.
     ///
     /// A vector of `v` is allowed exactly when the layout packs by `v` ([`Layout::pack_elements`]) and `v`
-    /// divides the last dimension, so that no vector straddles two rows.
+    /// divides the last dimension, so that no vector straddles two rows. With padding, the test is made on
+    /// the layout of the valid elements alone. If no iters are that layout, every vector must also be one
+    /// of the padded layout, which may give a smaller width than the largest possible one.
     pub fn vector_width(&self, shape: &[i64], bits: i64) -> Result<VectorWidth> {
         Layout::check_element_bits(bits)?;
         self.check_shape_size(shape)?;
         let last = shape.last().copied().unwrap_or(1);
         let mut elements = 1;
-        // Padding follows the elements of a row, so the padded layout decides for the valid part.
+        // Packing is not defined on a window, whose rows may begin anywhere in the padded ones.
         let whole = self.padded_domain();
+        let valid = self.window().map(|w| {
+            let all: Vec<(i64, i64)> = w.shape().iter().map(|n| (0, *n)).collect();
+            self.slice_region(&w.shape(), &all).ok()
+        });
+        let packs = |num: i64| match (&valid, self.window()) {
+            (Some(Some(plain)), _) => plain.pack_elements(num).is_ok(),
+            (_, Some(w)) => w.keeps_groups_of(num) && whole.pack_elements(num).is_ok(),
+            _ => whole.pack_elements(num).is_ok(),
+        };
         while elements * 2 * bits <= 128
             && last % (elements * 2) == 0
             && self.size() > 0
-            && whole.pack_elements(elements * 2).is_ok()
+            && packs(elements * 2)
         {
             elements *= 2;
         }

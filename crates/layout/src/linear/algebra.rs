@@ -5,8 +5,8 @@ use super::{InDim, LinearLayout, OutDim, check_same_names, list_some_names};
 use crate::error::{LayoutError, Result};
 
 impl LinearLayout {
-    /// The direct sum, written `self * outer`: `self` has the low bits of every dimension that both have, `outer` the
-    /// high ones.
+    /// The direct sum, written `self * outer`: `self` has the low bits of every dimension that both have,
+    /// `outer` the high ones (Triton's `operator*`, documented in its `LinearLayout.h`).
     ///
     /// **Law**: with `n(d)` and `m(d)` the sizes of `self`,
     /// `mul(x + n * y) == self(x) + m * outer(y)` for all inputs `x` of `self` and `y` of `outer`.
@@ -27,7 +27,7 @@ impl LinearLayout {
             }
         }
         super::check_within_bits("out", outs.iter().map(|d| u64::from(d.bits)))?;
-        // Where the bits of each out dimension of an operand go.
+        // The first bit of each out dimension of an operand in the result.
         let low = |_: &str| 0;
         let high = |name: &str| self.outs.iter().find(|d| d.name == name).map_or(0, |d| d.bits);
         let mut ins: Vec<InDim> = Vec::with_capacity(self.ins.len() + outer.ins.len());
@@ -96,8 +96,8 @@ impl LinearLayout {
         LinearLayout::from_flat_bases(self.ins.iter().map(dim).collect(), outer.outs.clone())
     }
 
-    /// The layout `X` with `self(X(y)) == b(y)` for all `y`, from the in dimensions of `b` to those of `self`, with
-    /// every free bit of `self` at 0; none where `b` reaches what `self` does not.
+    /// The layout `X` with `self(X(y)) == b(y)` for all `y`, from the in dimensions of `b` to those of
+    /// `self`, with every free bit of `self` at 0; `None` if `b` has an output that `self` does not have.
     ///
     /// # Errors
     /// Out dimensions that differ in name or size.
@@ -109,6 +109,8 @@ impl LinearLayout {
             let mut bases = Vec::with_capacity(dim.bases.len());
             for basis in &dim.bases {
                 match span.reduce_vector(*basis) {
+                    // Linear maps are determined by their bases, so solving for each basis of `b`
+                    // solves for all inputs.
                     (0, sum) => bases.push(sum),
                     _ => return Ok(None),
                 }
@@ -139,8 +141,8 @@ impl LinearLayout {
 
     /// `C` with `self(x) == outer(C(x))`: how the in dimensions of `self` are found among those of `outer`.
     ///
-    /// A dimension of one name with the same bases in both is kept as it is, also where it is a broadcast; every other
-    /// free bit is 0.
+    /// A dimension with the same name and bases in both is kept unchanged, also if it is a broadcast; every
+    /// other free bit is 0.
     ///
     /// # Errors
     /// Out dimensions that differ; an `outer` that does not reach all of them, with a coordinate it leaves out.
@@ -153,6 +155,8 @@ impl LinearLayout {
             );
             return Err(LayoutError::NotInvertible { reason });
         }
+        // Equal dimensions stay as they are, so that a conversion between layouts with the same
+        // `block` moves nothing between blocks, although broadcasts admit other solutions.
         let same = |d: &&InDim| outer.ins.iter().any(|o| o == *d);
         let kept: Vec<&InDim> = self.ins.iter().filter(same).collect();
         let rest = |l: &LinearLayout| LinearLayout {
@@ -166,7 +170,8 @@ impl LinearLayout {
             )?;
             found = Some(partial.direct_sum(&identity)?);
         } else {
-            // What is kept is needed elsewhere: then only the free bits of all dimensions together count.
+            // A kept dimension is also needed to reach other outputs, so it cannot be set aside: the system
+            // is solved over all dimensions together.
             found = outer.lstsq(self)?;
         }
         let whole = found.ok_or_else(|| LayoutError::Undecided {

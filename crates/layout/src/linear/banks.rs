@@ -1,16 +1,21 @@
 //! Bank conflicts of a register layout and a shared memory layout, and the shared memory layout between two register
 //! layouts that has the fewest.
 //!
-//! Shared memory has 32 banks of 32 bits. A warp reads or writes vectors of up to 128 bits per lane; the lanes that
-//! share one pass are those whose vectors make up 1024 bits. Two lanes of a pass conflict where they touch one bank in
-//! different rows. In terms of spaces: with `segment` the tensor coordinates that differ only in the row, and `tile`
-//! those of the lanes of a pass, the passes are `2^dim(segment and tile)` instead of one.
+//! Shared memory has 32 banks of 32 bits. A warp reads or writes vectors of up to 128 bits per lane; the
+//! lanes that share one pass are those whose vectors make up 1024 bits. Two lanes of a pass conflict where
+//! they touch one bank in different rows. As vector spaces over GF(2): with `segment` the tensor
+//! coordinates that differ only in the row, and `tile` those of the lanes of a pass,
+//! `2^dim(segment ∩ tile)` passes are needed instead of one. This is the method of Zhou et al., "Linear
+//! Layouts: Robust Code Generation of Efficient Tensor Computation Using F2", which Triton's
+//! `optimalSwizzling` implements.
 
 use super::gf2::{Gf2Span, complement_basis, intersection_basis, rank_of_vectors};
 use super::{InDim, LinearLayout};
 use crate::error::{LayoutError, Result};
 
 /// Bits of a row: 32 banks of 32 bits.
+// The CUDA C++ Programming Guide: successive 32-bit words map to successive banks, and there are 32
+// banks.
 const ROW_BITS: u64 = 32 * 32;
 /// Bits of one bank.
 const BANK_BITS: u64 = 32;
@@ -55,11 +60,13 @@ pub fn count_bank_conflicts(
     Ok(count_extra_passes(segment, lanes))
 }
 
-/// The shared memory layout for a store from `src` and a load to `dst`, of elements of `bits` bits, with the fewest bank
-/// conflicts: vectors of what both keep in registers, rows that swap what one of them keeps in lanes.
+/// The shared memory layout for a store from `src` and a load to `dst`, of elements of `bits` bits, with
+/// the fewest bank conflicts: its vectors are elements that both layouts keep in registers, and its rows
+/// exchange elements that one of them keeps in lanes.
 ///
 /// # Errors
-/// As [`count_bank_conflicts`]; tensors of different shapes; layouts that do not reach every element; blocks that differ.
+/// As [`count_bank_conflicts`]; tensors of different shapes; layouts that do not reach every element;
+/// blocks that differ.
 pub fn find_optimal_swizzle(
     src: &LinearLayout,
     dst: &LinearLayout,
@@ -81,6 +88,8 @@ pub fn find_optimal_swizzle(
     }
     let dim = src.out_bits();
     let block = src.flat_bases("block");
+    // Bits are assigned in the order vector, block, segment, bank: only the first three constrain
+    // each other, and the banks take what remains.
     let vector = choose_vector_bases(&src, &dst, bits, dim);
     let wide = vector.len();
     let tiles = [&src, &dst].map(|l| lanes_of_one_pass(l.flat_bases("lane"), wide, bits));
@@ -98,7 +107,8 @@ pub fn find_optimal_swizzle(
     let segment = choose_segment_bases(&held, &banked, dim, rows);
     held.extend(&segment);
     let bank = complement_basis(&held, dim);
-    // A row that both keep in registers is a round of its own: rounds may share the memory.
+    // A row bit that both layouts keep in registers separates the conversion into rounds, which can reuse
+    // the same memory one after the other.
     let (src_regs, dst_regs) = (src.flat_bases("register"), dst.flat_bases("register"));
     let (reps, segment): (Vec<u64>, Vec<u64>) =
         segment.iter().partition(|b| src_regs.contains(b) && dst_regs.contains(b));
@@ -169,21 +179,22 @@ fn log2_vector_elements(across: &LinearLayout, bits: u64) -> usize {
     (0..=most).rev().find(|w| fits(*w)).unwrap_or(0)
 }
 
-/// The lanes of one pass: where each moves more than a bank, fewer lanes fill a row.
+/// The lanes of one pass: if each lane moves more than one bank's width, fewer lanes fill a row.
 fn lanes_of_one_pass(lanes: &[u64], vector: usize, bits: u64) -> &[u64] {
     let banks = ((bits << vector) / BANK_BITS).max(1).trailing_zeros() as usize;
     &lanes[..lanes.len().saturating_sub(banks)]
 }
 
-/// Extra passes: coordinates that lanes of one pass reach in different rows of one bank.
+/// Extra passes: by the dimension formula, `dim(A ∩ B) = dim A + dim B - dim(A + B)`.
 fn count_extra_passes(segment: &[u64], lanes: &[u64]) -> i64 {
     let (a, b) = (rank_of_vectors(segment.iter().copied()), rank_of_vectors(lanes.iter().copied()));
     let both = Gf2Span::from_vectors(segment.iter().chain(lanes).copied()).rank();
     (1i64 << (a + b - both)) - 1
 }
 
-/// What a vector holds: what both layouts keep in registers, up to 128 bits; below one bank also what one of them keeps
-/// in registers and the other does not keep in lanes.
+/// The bases of a vector: those that both layouts keep in registers, up to 128 bits. Up to the width of one
+/// bank also bases that one of them keeps in registers and the other does not keep in lanes, because
+/// narrower vectors leave part of a bank unused.
 fn choose_vector_bases(src: &LinearLayout, dst: &LinearLayout, bits: u64, dim: u32) -> Vec<u64> {
     let most = (WIDEST_BITS / bits).trailing_zeros() as usize;
     let bank = (BANK_BITS / bits.min(BANK_BITS)).trailing_zeros() as usize;
@@ -213,8 +224,9 @@ fn choose_vector_bases(src: &LinearLayout, dst: &LinearLayout, bits: u64, dim: u
     vector
 }
 
-/// What changes with the row. First what neither layout keeps in the lanes of a pass; then sums of a lane of one and a
-/// lane of the other, which neither of them reaches alone; then, where that is not enough, lanes: those conflict.
+/// The bases that change with the row. First those that neither layout keeps in the lanes of a pass; then
+/// sums of a lane of one and a lane of the other, which neither of them reaches alone; then, where these
+/// are too few, lanes, which conflict.
 fn choose_segment_bases(held: &[u64], banked: &[Vec<u64>; 2], dim: u32, rows: usize) -> Vec<u64> {
     let mut span = Gf2Span::from_vectors(held.iter().copied());
     let mut segment = Vec::new();
@@ -237,7 +249,7 @@ fn choose_segment_bases(held: &[u64], banked: &[Vec<u64>; 2], dim: u32, rows: us
     if only_a.len() > only_b.len() {
         std::mem::swap(&mut only_a, &mut only_b);
     }
-    // Pairs that are given up so that the rest of the rows can be found.
+    // Each pair uses up one lane of both layouts, so some pairs are left out if the remaining rows need their lanes.
     let missing = rows.saturating_sub(segment.len());
     let given_up = missing.saturating_sub(only_a.len()).min(only_a.len());
     for (x, y) in only_a.iter().zip(&only_b).skip(given_up) {

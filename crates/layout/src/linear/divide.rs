@@ -4,7 +4,7 @@ use super::{InDim, LinearLayout, OutDim};
 use crate::error::{LayoutError, Result};
 
 impl LinearLayout {
-    /// `c` with `self == b * c`, where there is one.
+    /// `c` with `self == b * c`, if there is one.
     pub fn divide_left(&self, b: &LinearLayout) -> Option<LinearLayout> {
         self.quotient_by(b, true)
     }
@@ -15,7 +15,7 @@ impl LinearLayout {
     }
 
     /// The only candidate has the bits of every dimension that `b` does not have: the high ones where `b` has the low
-    /// ones, and the other way round. It is an answer where the product gives this layout again.
+    /// ones, and the other way round. It is the quotient if its product with `b` is this layout.
     fn quotient_by(&self, b: &LinearLayout, low: bool) -> Option<LinearLayout> {
         let known = b.ins.iter().all(|d| self.in_size(&d.name).is_some())
             && b.outs.iter().all(|d| self.out_size(&d.name).is_some());
@@ -52,7 +52,8 @@ impl LinearLayout {
         let ins = self.ins.iter().map(dim).collect::<Option<_>>()?;
         let candidate = LinearLayout { ins, outs };
         let product = if low { b.direct_sum(&candidate) } else { candidate.direct_sum(b) };
-        // Dimensions that only the candidate has come after those of `b` in the product.
+        // The product lists the dimensions of `b` first, so it is brought into this layout's order before
+        // the comparison.
         let product = product.ok()?;
         let ins: Vec<&str> = self.in_dims().collect();
         let outs: Vec<&str> = self.out_dims().collect();
@@ -60,8 +61,8 @@ impl LinearLayout {
         (product == *self).then_some(candidate)
     }
 
-    /// Whether it is the identity on some dimensions, which nothing else touches: they are in and out dimensions of
-    /// one size.
+    /// Whether it is the identity on some dimensions that no other dimension affects: each is an in and an
+    /// out dimension of the same size.
     pub fn is_trivial_over(&self, dims: &[&str]) -> bool {
         let unit = |name: &str| {
             let (Some(ins), Some(outs)) = (self.in_size(name), self.out_size(name)) else {

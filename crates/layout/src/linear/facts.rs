@@ -1,4 +1,4 @@
-//! What is true of a linear layout.
+//! Properties of a linear layout: surjective, injective, free bits, witnesses.
 
 use super::{LinearLayout, gf2};
 
@@ -14,6 +14,7 @@ impl LinearLayout {
     }
 
     /// Whether it is both.
+    // Surjective with as many input bits as output bits: by the rank theorem also injective.
     pub fn is_invertible(&self) -> bool {
         self.is_surjective() && self.in_bits() == self.out_bits() as usize
     }
@@ -60,6 +61,8 @@ impl LinearLayout {
     /// An out coordinate that is not reached, where there is one.
     pub fn uncovered_witness(&self) -> Option<Vec<i64>> {
         let span = gf2::Gf2Span::from_vectors(self.matrix_columns());
+        // If the span lacked a vector but contained every unit vector, it would contain their sums,
+        // so looking at unit vectors is enough.
         let missing = (0..self.out_bits()).map(|k| 1 << k).find(|v| !span.contains(*v));
         missing.map(|v| self.split_flat_number(v))
     }

@@ -24,12 +24,14 @@ impl Gf2Span {
         self.added += 1;
         if rest != 0 {
             self.rows.push((rest, sum | own));
+            // Highest leading bit first: a row cannot bring back a bit that an earlier row has
+            // cleared.
             self.rows.sort_unstable_by_key(|(v, _)| std::cmp::Reverse(*v));
         }
         rest != 0
     }
 
-    /// What is left of a vector, and the independent vectors (by number of addition) whose sum was taken off.
+    /// The remainder of a vector, and the independent vectors (by number of addition) whose sum was subtracted.
     ///
     /// **Law**: `vector == rest ^ sum of those`; `rest` is 0 exactly where the vector is in the span.
     pub(super) fn reduce_vector(&self, vector: u64) -> (u64, u64) {
@@ -96,11 +98,12 @@ pub(super) fn orthogonal_basis(vectors: &[u64], bits: u32) -> Vec<u64> {
     free.map(solution).collect()
 }
 
-/// A basis of what both spans hold. Of unit vectors, those in both lists in the order of the first one.
+/// A basis of the intersection of both spans. Of unit vectors, those in both lists in the order of the first one.
 pub(super) fn intersection_basis(a: &[u64], b: &[u64], bits: u32) -> Vec<u64> {
     if a.iter().chain(b).all(|v| v.is_power_of_two()) {
         return a.iter().copied().filter(|v| b.contains(v)).collect();
     }
+    // The intersection of two spaces is the orthogonal complement of the sum of their complements.
     let mut joint = orthogonal_basis(a, bits);
     joint.extend(orthogonal_basis(b, bits));
     orthogonal_basis(&joint, bits)

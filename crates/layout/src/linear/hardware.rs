@@ -1,9 +1,10 @@
-//! Between linear layouts, which go from hardware to tensor, and layouts of the algebra, which go from tensor to
-//! places on axes.
+//! Conversions between linear layouts, which map hardware indices to tensor coordinates, and layouts of the
+//! algebra, which map tensor coordinates to physical coordinates on axes.
 //!
-//! A linear layout takes every place to one element. Its layout takes every element to the set of its places: one
-//! solution of `L(place) = element`, and the others by adding the places of element 0. Both are expressible where
-//! every tensor bit moves along one axis, apart from the others, after one XOR [`Swizzle`] of memory at most.
+//! A linear layout maps every physical coordinate to one element. The corresponding layout maps every
+//! element to the set of its physical coordinates: one solution of `L(place) = element`, plus the physical
+//! coordinates of element 0. Both are expressible if every tensor bit moves along one axis, on bits that no
+//! other tensor bit uses, after at most one XOR [`Swizzle`] of memory.
 
 use super::gf2::{Gf2Span, row_echelon};
 use super::{LinearLayout, MAX_LINEAR_BITS};
@@ -13,7 +14,7 @@ use crate::layout::{Layout, PhysicalCoordinate};
 use crate::swizzle::Swizzle;
 use crate::tile::{Iter, TileLayout};
 
-/// An in dimension of a linear layout and the axis that counts the same.
+/// An in dimension of a linear layout and the axis with the same meaning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinearAxis {
     /// The in dimension: `lane`.
@@ -22,15 +23,16 @@ pub struct LinearAxis {
     pub axis: Axis,
 }
 
-/// Where each bit of a flat place is: the number of its axis, and the bit there.
+/// For each bit of a flat physical coordinate the number of its axis, and the bit on that axis.
 type AxisBits = Vec<(usize, u32)>;
 
 impl LinearLayout {
-    /// The layout that takes each element to the places that this one takes to it, where the algebra has one. Its out
-    /// dimensions are the tensor, the first one slowest.
+    /// The layout that maps each element to the physical coordinates that this one maps to it, if the
+    /// algebra has one. Its out dimensions are the tensor, the first one slowest.
     ///
     /// # Errors
-    /// An in dimension that `axes` does not name; what the algebra cannot express, with an element that shows it.
+    /// An in dimension that `axes` does not name; a map that the algebra cannot express, with an element
+    /// that shows it.
     pub fn to_layout(&self, axes: &[LinearAxis]) -> Result<Layout> {
         self.to_layout_at_addresses(axes, None)
     }
@@ -51,7 +53,7 @@ impl LinearLayout {
         let columns: Vec<u64> = tensor.matrix_columns().collect();
         let span = Gf2Span::from_vectors(columns.iter().copied());
         let size = tensor.out_bits();
-        // One place of every tensor bit, and the places of element 0.
+        // One physical coordinate of every tensor bit, and the physical coordinates of element 0.
         let mut moves = Vec::new();
         for b in 0..size {
             match span.reduce_vector(1 << b) {
@@ -71,6 +73,8 @@ impl LinearLayout {
             }
             before.add_vector(*column);
         }
+        // Solutions of one equation differ by the kernel, the copies of element 0. Clearing the
+        // pivot bits of the kernel makes the choice of each solution unique.
         let copies = row_echelon(&copies);
         for place in &mut moves {
             for copy in &copies {
@@ -93,7 +97,7 @@ impl LinearLayout {
         Err(LayoutError::NotExpressible { reason, index })
     }
 
-    /// The axis and the bit of every bit of a flat place.
+    /// The axis and the bit of every bit of a flat physical coordinate.
     fn axis_bits_of_place(&self, axes: &[LinearAxis]) -> Result<AxisBits> {
         let mut bits = AxisBits::new();
         let mut used: Vec<usize> = Vec::new();
@@ -116,7 +120,7 @@ impl LinearLayout {
         Ok(bits)
     }
 
-    /// The tile layout of bits that do not touch one another.
+    /// The tile layout of tensor bits that use disjoint bits of physical coordinates.
     fn build_tile_layout(
         &self,
         axes: &[LinearAxis],
@@ -180,12 +184,12 @@ impl LinearLayout {
         }
     }
 
-    /// The linear layout of a layout over a shape: which element every place holds, with one in dimension for each of
-    /// `axes`, in order. Out dimensions are `dim0`, `dim1`, ..
+    /// The linear layout of a layout over a shape: which element every physical coordinate holds, with one
+    /// in dimension for each of `axes`, in order. Out dimensions are `dim0`, `dim1`, ..
     ///
     /// # Errors
-    /// A shape whose extents are not powers of two; a layout that is not linear, that puts two elements in one place or
-    /// leaves places without an element, with an element that shows it.
+    /// A shape whose extents are not powers of two; a layout that is not linear, that puts two elements in
+    /// one physical coordinate or leaves physical coordinates without an element, with an element that shows it.
     pub fn from_layout(
         layout: &Layout,
         shape: &[i64],
@@ -222,7 +226,8 @@ impl LinearLayout {
             }
             Ok(place)
         };
-        // The places of element 0 must be a space, and those of every other element a shift of it.
+        // The physical coordinates of element 0 must be a vector space, and those of every other element a
+        // coset of it.
         let origin: Vec<u64> = layout
             .physical_coordinates(0)?
             .sorted_coordinates()
@@ -242,6 +247,8 @@ impl LinearLayout {
             moves.push(first);
         }
         let found = invert_tile_bits(&moves, &copies, &outs, axes, &widths)?;
+        // Only the single bits were looked at so far. Comparing the whole layout proves that it is
+        // linear, or names an element at which it is not.
         let again = found.to_layout(axes)?;
         match again.find_difference(layout)? {
             None => Ok(found),
@@ -258,7 +265,7 @@ impl LinearLayout {
     }
 }
 
-/// The linear layout whose places of tensor bits and of element 0 are given.
+/// The linear layout whose physical coordinates of tensor bits and of element 0 are given.
 fn invert_tile_bits(
     moves: &[u64],
     copies: &[u64],
@@ -270,7 +277,8 @@ fn invert_tile_bits(
     let places: Vec<(String, i64)> =
         axes.iter().zip(widths).map(|(a, w)| (a.dim.clone(), 1i64 << w)).collect();
     let total: u32 = widths.iter().sum();
-    // From tensor and copy to place, as one flat number each.
+    // Forwards from tensor and copy to physical coordinate, because that direction is known; the inverse of
+    // this square matrix is the linear layout.
     let flat = |list: &[u64]| list.iter().map(|v| vec![v.cast_signed()]).collect::<Vec<_>>();
     let ins = [("tensor".to_string(), flat(moves)), ("copy".to_string(), flat(copies))];
     let forward = LinearLayout::new(&ins, &[("place".to_string(), 1i64 << total)])?;
@@ -300,7 +308,7 @@ fn invert_tile_bits(
     whole.reshape_outs(&minor_first)?.transpose_outs(&order)
 }
 
-/// The swizzles to try, none first: those that read and write bits that memory has.
+/// The swizzles to try, no swizzle first, then all that read and write bits of the memory axis.
 fn candidate_swizzles(
     bits: &AxisBits,
     memory: Option<usize>,
@@ -319,7 +327,7 @@ fn candidate_swizzles(
     std::iter::once(None).chain(tried.map(Some))
 }
 
-/// A flat place with its memory part swizzled.
+/// A flat physical coordinate with its memory part swizzled.
 fn swizzle_flat_place(
     swizzle: Option<Swizzle>,
     place: u64,
@@ -335,7 +343,7 @@ fn swizzle_flat_place(
     place & !(mask << first) | moved << first
 }
 
-/// Why places cannot be sums of steps along one axis each, and an element that shows it.
+/// The reason why physical coordinates are no sums of steps along one axis each, with an element that shows it.
 fn find_overlap(moves: &[u64], copies: &[u64], bits: &AxisBits) -> Option<(i64, String)> {
     let mut taken = 0u64;
     for (b, place) in moves.iter().chain(copies).enumerate() {

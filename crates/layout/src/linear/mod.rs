@@ -8,8 +8,9 @@
 //! L(x xor y) = L(x) xor L(y),   so L is known by its bases   bases[dim][k] = L(2^k on dim)
 //! ```
 //!
-//! It runs the other way round than a [`crate::Layout`]: from hardware to tensor. Two inputs with one output are
-//! two places of one element, so a basis of zeros is a broadcast.
+//! It maps in the opposite direction of a [`crate::Layout`]: from hardware to tensor. Two inputs with one
+//! output are two physical coordinates of one element, so a basis of zeros is a broadcast. Names and semantics follow
+//! Triton's `LinearLayout.h`.
 //!
 //! Dimensions are ordered from minor to major: in a flat number the first one has the low bits. Every misuse is an
 //! [`LayoutError`], and every answer is exact.
@@ -18,11 +19,11 @@
 //! use zellige_layout::LinearLayout;
 //! // Two registers hold neighbours along dim1, and 4 lanes continue: 8 elements.
 //! let row = LinearLayout::identity_1d(2, "register", "dim1")?
-//!     .mul(&LinearLayout::identity_1d(4, "lane", "dim1")?)?;
-//! assert_eq!(row.apply(&[("register", 1), ("lane", 3)])?, [7]);
+//!     .direct_sum(&LinearLayout::identity_1d(4, "lane", "dim1")?)?;
+//! assert_eq!(row.apply_to_input(&[("register", 1), ("lane", 3)])?, [7]);
 //! assert!(row.is_invertible());
-//! assert_eq!(row.invert()?.apply(&[("dim1", 7)])?, [1, 3]);
-//! # Ok::<(), zellige_layout::Error>(())
+//! assert_eq!(row.invert()?.apply_to_input(&[("dim1", 7)])?, [1, 3]);
+//! # Ok::<(), zellige_layout::LayoutError>(())
 //! ```
 
 mod algebra;
@@ -43,7 +44,7 @@ use std::fmt;
 /// non-negative `i64`.
 pub const MAX_LINEAR_BITS: u32 = 62;
 
-/// Dimensions of one side: more would be of size 1.
+/// The most dimensions of one side. Past 62 they can only be of size 1, but a text may list any number of those.
 const MAX_LINEAR_DIMS: usize = 256;
 
 /// A map from named in dimensions to named out dimensions that is linear over GF(2).
@@ -159,7 +160,7 @@ impl LinearLayout {
         Ok(LinearLayout { ins, outs })
     }
 
-    /// A basis as one flat number, or why it is none.
+    /// A basis as one flat number, or an error if it has the wrong length or leaves an out dimension.
     fn flatten_basis(&self, dim: &str, index: usize, basis: &[i64]) -> Result<u64> {
         let bad = |reason: String| LayoutError::BadBasis { dim: dim.into(), index, reason };
         if basis.len() != self.outs.len() {
@@ -346,7 +347,7 @@ fn check_same_names<'a, 'b>(
     Err(LayoutError::LinearDims { call, reason })
 }
 
-/// Names for people: `[a, b]`; of many only the first ones.
+/// Names in a message: `[a, b]`, and of a long list only the first ones.
 fn list_some_names(names: &[&str]) -> String {
     let shown: Vec<String> =
         names.iter().take(16).map(|n| n.chars().take(40).collect::<String>()).collect();

@@ -61,7 +61,8 @@ impl LinearLayout {
         LinearLayout { ins: self.ins.clone(), outs: vec![dim] }
     }
 
-    /// Only some in dimensions, and only some out dimensions of what they give, in the order they have here.
+    /// The restriction to some in dimensions and the projection onto some out dimensions, in the order they
+    /// have here.
     pub fn sublayout(&self, in_dims: &[&str], out_dims: &[&str]) -> Result<LinearLayout> {
         for (names, known, side) in [
             (in_dims, self.in_dims().collect::<Vec<_>>(), "in"),
@@ -191,8 +192,8 @@ impl LinearLayout {
         LinearLayout::from_flat_bases(ins, outs)
     }
 
-    /// The layout with every out dimension of at most the size that `shape` gives it: the bits past it are dropped, so
-    /// that what counted them becomes a broadcast.
+    /// The layout with every out dimension of at most the size that `shape` gives it: the bits past it are
+    /// dropped, so that what counted them becomes a broadcast.
     ///
     /// With `drop_in_dim`, a basis of that in dimension that becomes a broadcast by this is removed.
     pub fn ensure_not_larger_than(
@@ -213,6 +214,8 @@ impl LinearLayout {
             let before = self.flat_bases(dim).to_vec();
             let kept = layout.in_dim_mut(call, dim)?;
             let mut became_zero = before.iter().zip(&kept.bases).map(|(b, a)| *b != 0 && *a == 0);
+            // Only bases that the cut made zero are removed: one that was a broadcast before still
+            // holds copies.
             let keep: Vec<bool> = became_zero.by_ref().map(|zero| !zero).collect();
             let mut keep = keep.into_iter();
             kept.bases.retain(|_| keep.next().unwrap_or(true));

@@ -9,18 +9,21 @@ use smallvec::SmallVec;
 impl TileLayout {
     /// The canonical form: the same function with as few iters as possible.
     ///
-    /// Unit shard iters go (one stays where all are unit); adjacent shard iters on one axis fuse
-    /// where `s_i = e_(i+1) * s_(i+1)`; zero offsets go; replicas run upwards, lose unit and
-    /// broadcast iters, fuse and are sorted. An empty layout becomes `S[0:1]`.
+    /// Unit shard iters are dropped (one stays if all are unit); adjacent shard iters on one axis fuse
+    /// where `s_i = e_(i+1) * s_(i+1)`; zero offsets are dropped; replicas are made to run upwards, lose
+    /// unit and broadcast iters, fuse and are sorted. An empty layout becomes `S[0:1]`.
     ///
-    /// **Laws**: `canonical(L)` equals `L` as a function; `canonical` is idempotent; the shard of
-    /// the result is unique when the strides are nonzero.
+    /// **Laws**: the result equals `L` as a function; taking it twice changes nothing; the shard of the
+    /// result is unique when the strides are nonzero.
     pub fn canonical_form(&self) -> TileLayout {
         const INVARIANT: &str = "fusing keeps size and bounds, which were checked";
+        // All empty layouts are the same function.
         if self.size() == 0 {
             return TileLayout::from_shard(vec![Iter::in_memory(0, 1)]).expect(INVARIANT);
         }
         let mut shard: Vec<Iter> = Vec::with_capacity(self.shard().len());
+        // One pass from the fastest iter outwards is enough: fusing keeps the stride of the inner
+        // iter, so an iter that did not continue its neighbour does not do so later.
         for it in self.shard().iter().rev().filter(|it| it.extent != 1) {
             match shard.last_mut() {
                 Some(inner) if continues_iter(inner, it) => inner.extent *= it.extent,
@@ -34,6 +37,8 @@ impl TileLayout {
         let mut offset: SmallVec<[(Axis, i64); 4]> = SmallVec::from_slice(self.offset());
         let mut replica = Vec::with_capacity(self.replica().len());
         for it in self.replica().iter().filter(|it| it.extent != 1 && it.stride != 0) {
+            // A replica is a set, and a backwards progression is the same set as a forwards one
+            // from its lowest element. The offset takes the difference.
             if it.stride < 0 {
                 let lowest = (it.extent - 1) * it.stride;
                 match offset.iter_mut().find(|(a, _)| *a == it.axis) {
@@ -53,13 +58,13 @@ impl TileLayout {
     /// The canonical form on CUDA hardware: thread axes fuse by the fixed sizes of a warp (32
     /// threads) and a warpgroup (4 warps).
     ///
-    /// An axis that counts scope A in B and one that counts B in C become the axis that counts A
-    /// in C, where each is the only one to do so; offsets and replicas move with them. An offset
-    /// carries into the wider axis, but steps that reach over a whole B do not fuse: 64 lanes are no
-    /// lanes of two warps.
+    /// An axis that counts scope A in B and one that counts B in C become the axis that counts A in C,
+    /// where each is the only one to do so; offsets and replicas move with them. An offset carries into the
+    /// wider axis, but iters whose steps cover more than a whole B do not fuse, because 64 lanes are not
+    /// the lanes of two warps.
     ///
-    /// **Law**: with `n` of scope A in B, a place at `a` on the narrow axis and `b` on the wide one
-    /// is at `a + n b` on the fused axis, and no two places become one.
+    /// **Law**: with `n` of scope A in B, the coordinates `a` on the narrow axis and `b` on the wide one
+    /// become `a + n b` on the fused axis, and distinct physical coordinates stay distinct.
     pub fn canonical_form_on_cuda(&self) -> Result<TileLayout> {
         let mut layout = self.canonical_form();
         while let Some((narrow, wide, fused, ratio)) = find_fusible_axes(&layout) {
@@ -120,7 +125,7 @@ fn continues_iter(inner: &Iter, outer: &Iter) -> bool {
         && i128::from(inner.extent) * i128::from(inner.stride) == i128::from(outer.stride)
 }
 
-/// Sorts, and fuses wherever one iter continues another: replicas are a set, order is free.
+/// Sorts, and fuses wherever one iter continues another; a replica is a set, so their order is free.
 fn fuse_replica_iters(replica: &mut Vec<Iter>) {
     loop {
         replica.sort_unstable_by_key(|it| (it.axis, it.stride, it.extent));
@@ -145,7 +150,7 @@ fn find_fusible_axes(layout: &TileLayout) -> Option<(Axis, Axis, Axis, i64)> {
     for narrow in axes {
         let Some((of, middle)) = scopes(narrow) else { continue };
         let Some(ratio) = of.count_in_scope(middle) else { continue };
-        // Of two places, one narrow coordinate is never a whole `ratio` from the other.
+        // Two narrow coordinates that differ by `ratio` or more would collide with a step of the wide axis.
         let bounds = layout.axis_bounds(*narrow);
         if bounds.max - bounds.min >= ratio {
             continue;

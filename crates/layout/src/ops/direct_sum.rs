@@ -39,7 +39,7 @@ impl Layout {
         if self.swizzle() == sum.swizzle() {
             return Ok(Some(left));
         }
-        // Swizzles written differently may do the same to the addresses there are.
+        // Swizzles that are written differently may have the same effect on these addresses.
         let shape =
             |odd: usize| -> Vec<i64> { interleaved.iter().skip(odd).step_by(2).copied().collect() };
         let again = self.direct_sum(&left, &shape(0), &shape(1))?;
@@ -64,7 +64,8 @@ impl Layout {
 }
 
 impl Layout {
-    /// A factor with the swizzle of the whole, which may have addresses where the factor has none.
+    /// A factor with the swizzle of the whole. The whole may have coordinates on `m` where the factor has
+    /// none, and a swizzle needs that axis.
     pub(crate) fn with_factor_tile(&self, tile: TileLayout) -> Result<Layout> {
         if self.swizzle().is_none() {
             return Ok(tile.into());
@@ -130,6 +131,8 @@ pub(crate) fn split_sum_dims<'a>(
     let grouped = match group_iters(sum, interleaved) {
         Ok(g) => g,
         Err(LayoutError::NotGroupable { .. }) => {
+            // Iters that were split elsewhere may still be cut by this shape once neighbours are
+            // fused.
             match group_iters(&sum.canonical_form(), interleaved) {
                 Ok(g) => g,
                 Err(LayoutError::NotGroupable { .. }) => return Ok(None),
@@ -147,7 +150,7 @@ pub(crate) fn split_sum_dims<'a>(
 
 impl SumParts<'_> {
     /// The left factor, given that the right one is `right`: its shard must be the odd dimensions,
-    /// its replicas must be among those of the sum, its offset comes off.
+    /// its replicas must be among those of the sum, and its offset is the difference.
     pub(crate) fn left_factor_of(&self, right: &TileLayout) -> Result<Option<TileLayout>> {
         let own = TileLayout::from_shard(self.right.clone())?;
         if own.size() != right.size() {
@@ -166,6 +169,8 @@ impl SumParts<'_> {
         let canonical_sum = self.sum.canonical_form();
         let canonical_right = right.canonical_form();
         let (all, part) = (canonical_sum.replica(), canonical_right.replica());
+        // Subtracting iters is quick and finds the usual cases. Only its failure needs the sets
+        // themselves, because one set has many iters.
         let Some(replica) = subtract_iters(all, part)
             .map_or_else(|| find_remaining_replicas(all, part), |r| Ok(Some(r)))?
         else {
@@ -182,7 +187,7 @@ impl SumParts<'_> {
     }
 }
 
-/// The multiset `all` without `part`; an iter of `all` may be split to give one of `part`.
+/// The multiset `all` without `part`. An iter of `all` may be split into factors of which one is in `part`.
 pub(crate) fn subtract_iters(all: &[Iter], part: &[Iter]) -> Option<Vec<Iter>> {
     let mut rest = all.to_vec();
     for p in part {

@@ -1,4 +1,4 @@
-//! Grouping: splitting iters so that they meet the boundaries of a shape.
+//! Grouping: splitting iters at the boundaries of a shape.
 
 use crate::axis::Axis;
 use crate::error::{LayoutError, Result};
@@ -8,10 +8,10 @@ use crate::proof::refine_extents;
 use crate::tile::{Iter, TileLayout};
 
 impl TileLayout {
-    /// Splits iters so that their running products meet each dimension of `shape`.
+    /// Splits iters so that a boundary between iters falls on every boundary between dimensions of `shape`.
     ///
-    /// Answers the layout and separators: dimension `d` owns the iters `seps[d] .. seps[d + 1]`,
-    /// and the product of their extents is `shape[d]`. Unit iters go; a unit dimension gets one.
+    /// Returns the layout and separators: dimension `d` owns the iters `seps[d] .. seps[d + 1]`, and the
+    /// product of their extents is `shape[d]`. Unit iters are dropped; a unit dimension gets one.
     ///
     /// **Law**: the result equals the layout as a function. A boundary that does not divide is
     /// [`LayoutError::NotGroupable`].
@@ -29,7 +29,7 @@ impl TileLayout {
             .filter(|(_, it)| it.extent != 1 || self.shard().len() == 1);
         let first = self.shard().last().copied().unwrap_or(Iter::in_memory(1, 1));
         let (mut index, mut current) = source.next().map_or((0, first), |(i, it)| (i, *it));
-        // Fastest first, as the walk goes; turned round at the end.
+        // Fastest first, in the order of this loop; reversed at the end.
         let mut shard: Vec<Iter> = Vec::with_capacity(self.shard().len() + shape.len());
         let mut counts = vec![0usize; shape.len()];
         for (dim, extent) in shape.iter().enumerate().rev() {
@@ -47,6 +47,8 @@ impl TileLayout {
                         .expect("the products of both lists are equal");
                 }
                 let take = need.min(current.extent);
+                // The smaller of the two must divide the larger one. Otherwise the boundary falls
+                // inside an iter where no split of it into two iters exists.
                 if need % take != 0 || current.extent % take != 0 {
                     return Err(LayoutError::NotGroupable {
                         shape: shape.to_vec(),
@@ -75,8 +77,8 @@ impl TileLayout {
 
     /// Splits iters at the boundaries of every shape: the smallest common refinement.
     ///
-    /// The separators of each shape delimit the iters of its dimensions. A unit dimension owns a
-    /// unit iter, which the other shapes count to the dimension on its right.
+    /// The separators of each shape delimit the iters of its dimensions. A unit dimension owns a unit iter;
+    /// for the other shapes that iter belongs to the dimension on its right.
     pub fn group_many(&self, shapes: &[Vec<i64>]) -> Result<(TileLayout, Vec<Vec<usize>>)> {
         for shape in shapes {
             check_shape_size(self, shape)?;
@@ -94,7 +96,8 @@ impl TileLayout {
                     at -= 1;
                     weight *= shard[at].extent;
                 }
-                // Units of other shapes at this boundary; those of this shape wait for their own.
+                // The unit iters at this boundary for other shapes are counted to this dimension. Those for
+                // this shape's own unit dimensions are left for them.
                 let units = shard[..at].iter().rev().take_while(|it| it.extent == 1).count();
                 let mine = shape[..dim].iter().rev().take_while(|e| **e == 1).count();
                 at -= units.saturating_sub(mine);
@@ -111,13 +114,13 @@ impl TileLayout {
 }
 
 impl Layout {
-    /// [`TileLayout::group`], through a swizzle.
+    /// [`TileLayout::group`] of the tile layout behind a swizzle.
     pub fn group(&self, shape: &[i64]) -> Result<(Layout, Vec<usize>)> {
         let (tile, seps) = self.require_unpadded("group")?.tile().group(shape)?;
         Ok((self.with_tile_layout(tile)?, seps))
     }
 
-    /// [`TileLayout::group_many`], through a swizzle.
+    /// [`TileLayout::group_many`] of the tile layout behind a swizzle.
     pub fn group_many(&self, shapes: &[Vec<i64>]) -> Result<(Layout, Vec<Vec<usize>>)> {
         let (tile, seps) = self.require_unpadded("group_many")?.tile().group_many(shapes)?;
         Ok((self.with_tile_layout(tile)?, seps))

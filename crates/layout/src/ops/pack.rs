@@ -9,13 +9,13 @@ use crate::swizzle::Swizzle;
 use crate::tile::{Iter, TileLayout};
 
 impl Layout {
-    /// [`Layout::pack_elements`] with `axis` in the place of `m`: cells of tensor memory hold several elements.
+    /// [`Layout::pack_elements`] with `axis` instead of `m`, because cells of tensor memory hold several elements.
     pub fn pack_elements_on(&self, num: i64, axis: Axis) -> Result<Layout> {
         let packed = self.exchange_with_m("pack", axis)?.pack_elements(num);
         packed.map_err(|e| name_axis_in_error(e, axis))?.exchange_with_m("pack", axis)
     }
 
-    /// [`Layout::unpack_elements`] with `axis` in the place of `m`.
+    /// [`Layout::unpack_elements`] with `axis` instead of `m`.
     pub fn unpack_elements_on(&self, num: i64, axis: Axis) -> Result<Layout> {
         self.exchange_with_m("unpack", axis)?.unpack_elements(num)?.exchange_with_m("unpack", axis)
     }
@@ -54,7 +54,8 @@ impl Layout {
         check_pack_factor(num)?;
         let tile = self.require_unpadded("pack")?.tile();
         let narrowed = self.swizzle().map(|sw| pack_swizzle(sw, num)).transpose();
-        // Where the swizzle as written is in the way, what it does to the addresses there are counts.
+        // A swizzle that moves bits inside a packed element is refused, unless its effective part on these
+        // addresses does not.
         let swizzle = narrowed
             .or_else(|_| self.effective_swizzle().map(|sw| pack_swizzle(sw, num)).transpose())?;
         if tile.size() % num != 0 {
@@ -105,9 +106,10 @@ impl Layout {
     }
 }
 
-/// The tile layout with `num` neighbours in one, or the first element of neighbours that are none.
+/// The tile layout with `num` neighbours packed into one, or the first element of a group that is not contiguous.
 fn pack_tile_layout(tile: &TileLayout, num: i64) -> Result<Result<TileLayout, i64>> {
     let multiple = |it: &Iter| it.axis != Axis::M || it.extent == 1 || it.stride % num == 0;
+    // Every element moves by the offset and by replicas, so these must keep groups aligned.
     let whole = tile.offset_on(Axis::M) % num == 0 && tile.replica().iter().all(multiple);
     let run = TileLayout::from_strides(&[num], &[1], 0)?;
     let bare = TileLayout::from_shard(tile.shard().to_vec())?;
@@ -118,8 +120,8 @@ fn pack_tile_layout(tile: &TileLayout, num: i64) -> Result<Result<TileLayout, i6
     let parts = group_iters(tile, &shape).or_else(|_| group_iters(&tile.canonical_form(), &shape));
     let Ok([mut outer, _]) = parts.map(|p| <[Vec<Iter>; 2]>::try_from(p).unwrap_or_default())
     else {
-        // The first neighbours are a run, so those across the end of the canonical iter that the
-        // boundary cuts part there.
+        // The first group is contiguous, so the group that fails is the one across the end of the canonical
+        // iter that the boundary cuts.
         let mut run = 1;
         for it in tile.canonical_form().shard().iter().rev() {
             run *= it.extent;
@@ -147,7 +149,7 @@ fn pack_tile_layout(tile: &TileLayout, num: i64) -> Result<Result<TileLayout, i6
     Ok(Ok(drop_redundant_unit_iter(TileLayout::new(outer, replica, offset)?)?))
 }
 
-/// A refusal with the axis that was asked for.
+/// An error about `m` as one about the caller's axis.
 fn name_axis_in_error(e: LayoutError, axis: Axis) -> LayoutError {
     match e {
         LayoutError::NotPackable { num, index, .. } => {
@@ -193,6 +195,7 @@ fn log2_of_factor(num: i64) -> Result<u32> {
 
 fn pack_swizzle(sw: Swizzle, num: i64) -> Result<Swizzle> {
     let log2 = log2_of_factor(num)?;
+    // A swizzle whose unit is smaller than a packed element would move parts of it to different physical coordinates.
     if !sw.is_identity() && sw.per_element() < log2 {
         return Err(LayoutError::BadParameter {
             what: "num",

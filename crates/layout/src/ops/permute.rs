@@ -13,8 +13,7 @@ impl Layout {
         self.with_tile_layout(tile.with_shard(perm.iter().map(|i| tile.shard()[*i]).collect())?)
     }
 
-    /// Groups of shard iters in another order; `seps` delimit the groups as [`Layout::group`]
-    /// answers them.
+    /// Groups of shard iters in another order; `seps` delimit the groups as [`Layout::group`] returns them.
     pub fn permute_by_groups(&self, seps: &[usize], perm: &[usize]) -> Result<Layout> {
         let tile = self.require_unpadded("permute_by_groups")?.tile();
         let len = tile.shard().len();
@@ -27,7 +26,7 @@ impl Layout {
         self.with_tile_layout(tile.with_shard(shard.collect())?)
     }
 
-    /// What one owner holds: the memory axes alone, thread and device axes dropped.
+    /// The layout inside the memory of one owner: the memory axes alone, without thread and device axes.
     pub fn storage_layout(&self) -> Result<Layout> {
         let tile = self.require_unpadded("storage")?.tile();
         let keep = |its: &[Iter]| its.iter().filter(|it| it.axis.is_memory()).copied().collect();
@@ -35,8 +34,8 @@ impl Layout {
         self.with_tile_layout(TileLayout::new(keep(tile.shard()), keep(tile.replica()), offset)?)
     }
 
-    /// A new shard iter of stride 0 before iter `pos`: `num` logical elements in one place.
-    /// Negative positions count from the end, `-1` being after the last iter.
+    /// A new shard iter of stride 0 before iter `pos`: `num` logical elements at one physical coordinate. Negative
+    /// positions count from the end; `-1` is after the last iter.
     pub fn broadcast_elements(&self, num: i64, pos: i64, axis: Axis) -> Result<Layout> {
         let tile = self.require_unpadded("broadcast")?.tile();
         let len = i64::try_from(tile.shard().len()).unwrap_or(i64::MAX);
@@ -57,6 +56,7 @@ impl Layout {
 /// Checks that `perm` names each of `0..len` once.
 pub(crate) fn check_permutation(perm: &[usize], len: usize) -> Result<()> {
     let bad = |reason: String| {
+        // The list is user input of any length, and the message repeats it.
         let shown = perm.iter().take(64).copied().collect();
         Err(LayoutError::BadPermutation { perm: shown, len, reason })
     };

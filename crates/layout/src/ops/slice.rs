@@ -11,11 +11,11 @@ impl Layout {
     /// The layout of the sub-box `region` (one `[begin, end)` per dimension of `shape`), with the
     /// base moved into the offset.
     ///
-    /// **Law**: `slice(L, r)(y) = L(r.begin + y)`.
+    /// **Law**: with `S` the result and `begin` the lower corner of the region, `S(y) = L(begin + y)`.
     ///
-    /// Taking a box is composing with the strided walk over it, so the result is exact wherever
-    /// iters can express it, and otherwise [`LayoutError::NotExpressible`] with an index of the box that
-    /// proves it. [`Layout::slice_as_window`] then mostly gives the exact general form.
+    /// A slice is the composition with the strided layout of the box, so the result is exact wherever iters
+    /// can express it, and otherwise [`LayoutError::NotExpressible`] with an index of the box that proves
+    /// it. [`Layout::slice_as_window`] then mostly gives the exact general form.
     pub fn slice_region(&self, shape: &[i64], region: &[(i64, i64)]) -> Result<Layout> {
         self.check_region(shape, region)?;
         let size: Vec<i64> = region.iter().map(|(b, e)| e - b).collect();
@@ -26,7 +26,7 @@ impl Layout {
         }
         let begin: Vec<i64> = region.iter().map(|(b, _)| *b).collect();
         let walk = match self.window().filter(|w| w.shape() == shape) {
-            // Dimension by dimension, the walk inside the window is one over the padded shape.
+            // With the window's own shape, the box is also a box of the padded shape.
             Some(w) => {
                 let first: Vec<i64> =
                     w.dims().iter().zip(&begin).map(|(d, b)| d.begin + b).collect();
@@ -44,15 +44,18 @@ impl Layout {
             )?,
         };
         let tile = match self.window().filter(|w| w.shape() != shape) {
+            // In another shape the box passes through the window first, and that step alone need
+            // not be a layout although the whole composition may be.
             Some(w) => compose_through(self.tile(), &w.as_tile_layout()?, &walk)?,
             None => compose_tiles(self.tile(), &walk)?,
         };
-        // Where the box has unit dimensions or fused ones, split again so that the iters follow it.
+        // The composition drops unit dimensions and fuses others. Callers expect iters that follow the
+        // dimensions of the box, so they are split again where that is possible.
         let tile = tile.group(&size).map(|(t, _)| t).unwrap_or(tile);
         self.with_tile_layout(tile)
     }
 
-    /// The sub-box as a window, the padding around it being the rest of the layout.
+    /// The sub-box as a window: the rest of the layout becomes padding around it.
     ///
     /// Always exact where `shape` is that of the layout's own window, if it has one. In another shape
     /// the region must be a box of the window's dimensions, or of parts of them.
@@ -102,7 +105,7 @@ fn split_window(
     let valid: Vec<i64> = window.iter().map(|d| d.valid).collect();
     let refuse = |dim: usize| LayoutError::Undecided {
         reason: format!(
-            "whether a window is the region {region:?} of {shape:?}: its dimension {dim} is no box of \
+            "whether a window is the region {region:?} of {shape:?}: its dimension {dim} is not a box of \
              the valid extents {valid:?}"
         ),
     };
@@ -115,7 +118,8 @@ fn split_window(
         while left > 1 {
             let e = parts.next().copied().ok_or_else(|| refuse(dim))?;
             let (a, b) = (first % e, last % e);
-            // A part that is not taken whole is only a range while everything above it stays.
+            // If the outer digit changes within the region, the inner one takes all its values in between,
+            // so the region is a box only if it takes all of them everywhere.
             if first / e != last / e && (a, b) != (0, e - 1) {
                 return Err(refuse(dim));
             }

@@ -1,4 +1,4 @@
-//! Tiling: a layout repeated by an outer one, and the inverse questions.
+//! Tiling: a layout repeated by an outer one, and the two factors of a tiled layout.
 
 use crate::axis::Axis;
 use crate::error::{LayoutError, Result};
@@ -34,7 +34,7 @@ impl Layout {
             let dim = to_shape.iter().zip(shape).position(|(t, s)| *s == 0 || t % s != 0);
             LayoutError::NotExpressible {
                 reason: format!(
-                    "{to_shape:?} is no whole number of tiles {shape:?} in dimension {}",
+                    "{to_shape:?} is not a whole number of tiles {shape:?} in dimension {}",
                     dim.unwrap_or(0)
                 ),
                 index: 0,
@@ -68,7 +68,7 @@ impl Layout {
         if self.swizzle() == tiled.swizzle() {
             return Ok(Some(outer));
         }
-        // Swizzles written differently may do the same to the addresses there are.
+        // Swizzles that are written differently may have the same effect on these addresses.
         let again = self.tile_by(&outer, &outer_shape, inner_shape)?;
         Ok(again.find_difference(tiled)?.is_none().then_some(outer))
     }
@@ -104,7 +104,7 @@ fn scale_outer_layout(outer: &TileLayout, inner: &TileLayout) -> Result<TileLayo
     let scale = |value: i64, axis: Axis| {
         let span = inner.axis_span(axis);
         if span <= 0 && value != 0 && inner.size() > 0 {
-            // Tiles would fall onto one another, or run backwards.
+            // Scaled by 0 or less, all tiles would have the same physical coordinates, or run backwards.
             return Err(LayoutError::BadParameter {
                 what: "the span of the inner layout",
                 value: span,
@@ -117,7 +117,7 @@ fn scale_outer_layout(outer: &TileLayout, inner: &TileLayout) -> Result<TileLayo
             .checked_mul(span)
             .ok_or_else(|| LayoutError::overflow_of(format!("an outer stride on `{axis}`")))
     };
-    // Nothing steps along a unit iter, whatever its stride.
+    // No element steps along a unit iter, so its stride is kept as it is and cannot overflow.
     let scaled = |it: &Iter| match it.extent {
         1 => Ok(*it),
         _ => Ok(Iter { stride: scale(it.stride, it.axis)?, ..*it }),
@@ -153,18 +153,19 @@ fn unscale_outer_layout(sum: &TileLayout, inner: &TileLayout) -> Result<Option<T
     }
 }
 
-/// Replicas whose every share is tried.
+/// The most replicas of which every subset is tried.
+// 256 subsets, each a candidate that is built and compared.
 const MAX_SHARED: usize = 8;
 
-/// Inner layouts that could have been tiled: the odd dimensions with each way to share out the
-/// replicas, and the offset that solves `O = outer_O * span(inner) + inner_O`.
+/// Inner layouts that could have been tiled: the odd dimensions with each way to divide the replicas
+/// between inner and outer layout, and the offset that solves `O = outer_O * span(inner) + inner_O`.
 fn inner_candidates(parts: &SumParts<'_>, outer: &TileLayout) -> Result<Vec<TileLayout>> {
     let tiled = parts.sum.canonical_form();
     let mut shares: Vec<Vec<Iter>> = Vec::new();
     if outer.replica().is_empty() {
         shares.push(tiled.replica().to_vec());
     } else {
-        // The outer replicas were scaled by a span that the shard usually tells.
+        // The outer replicas were scaled by the inner span, which usually follows from the strides of the shard.
         let spans: Vec<(Axis, i64)> = parts
             .left
             .iter()
@@ -183,8 +184,8 @@ fn inner_candidates(parts: &SumParts<'_>, outer: &TileLayout) -> Result<Vec<Tile
             .map(|it| Iter { stride: it.stride.saturating_mul(span_on(it.axis)), ..*it })
             .collect();
         shares.extend(subtract_iters(tiled.replica(), &scaled));
-        // Where it does not, the inner layout has some of the replicas: each choice is tried, and
-        // whoever asked proves the result.
+        // Where it does not, the inner layout has some of the replicas: each choice is tried, and the
+        // caller compares the result with the tiled layout.
         let all = tiled.replica();
         if all.len() <= MAX_SHARED {
             for choice in 0..1u32 << all.len() {
@@ -203,6 +204,8 @@ fn inner_candidates(parts: &SumParts<'_>, outer: &TileLayout) -> Result<Vec<Tile
             .map(|axis| {
                 let (t, o) = (tiled.offset_on(*axis), outer.offset_on(*axis));
                 let rest = t.checked_sub(o.checked_mul(bare.axis_span(*axis))?)?;
+                // The span of the inner layout contains its own offset once more, hence the factor
+                // `outer_O + 1`.
                 let by = o.checked_add(1)?;
                 match by {
                     0 => (rest == 0).then_some((*axis, 0)),

@@ -9,6 +9,8 @@ use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
 /// Steps in one block of a swizzle before giving up.
+// The swizzles of shared memory touch about ten bits, so a block holds at most a few thousand runs.
+// The limit stops layouts whose large strides have exponentially many sums inside one block.
 const MAX_SWIZZLE_STEPS: u64 = 1 << 20;
 
 /// The smallest and largest swizzled address of a non-empty layout with addresses 0 or more.
@@ -27,6 +29,8 @@ pub(crate) fn swizzled_bounds_within(
     steps: &mut StepBudget,
 ) -> Result<AxisBounds> {
     let AxisBounds { min, max } = tile.axis_bounds(Axis::M);
+    // `max - max % block` is where the topmost block begins; addresses are 0 or more, so `%` is the
+    // residue.
     let block = 1i64 << swizzle.affected_low_bits();
     let top = find_runs_in(tile, max - max % block, max, steps)?;
     let bottom = find_runs_in(tile, min, (min - min % block) + block - 1, steps)?;
@@ -41,7 +45,7 @@ pub(crate) fn swizzled_bounds_within(
     Ok(bounds)
 }
 
-/// What may still be done.
+/// A number of steps that several searches share.
 pub(crate) struct StepBudget {
     left: u64,
     limit: u64,
@@ -61,7 +65,7 @@ impl StepBudget {
     }
 }
 
-/// The addresses on `m` that lie in `[low, high]`, as runs of neighbours.
+/// The addresses on `m` inside `[low, high]`, as runs of consecutive ones.
 ///
 /// The small strides that together leave no gap make one run; only the sums of the larger ones
 /// are listed.
@@ -78,8 +82,11 @@ fn find_runs_in(
         .filter(|it| it.axis == Axis::M && it.extent > 1 && it.stride != 0)
         .copied()
         .collect();
+    // Largest strides first: after a large digit is chosen, the rest can move the sum only a
+    // little, so `[low, high]` leaves few values for the next digit.
     iters.sort_by_key(|it| std::cmp::Reverse(it.stride.unsigned_abs()));
-    // What the iters still to come can subtract and add, and how many of them leave gaps.
+    // Per suffix of the list, what its iters can subtract and add together; `listed` counts the iters
+    // before the suffix that has no gap.
     let mut reach: Vec<(i64, i64)> = vec![(0, 0)];
     let mut listed = iters.len();
     for (i, it) in iters.iter().enumerate().rev() {
@@ -95,6 +102,8 @@ fn find_runs_in(
         let (down, up) = reach[iters.len() - 1 - i];
         let mut next = BTreeSet::new();
         for sum in &sums {
+            // The rest of the iters adds between `down` and `up`, so this digit's contribution must
+            // be in `[a, b]`. Every other value of the digit is left out without being visited.
             let (a, b) = ((low - up - sum), (high - down - sum));
             let (first, last) = if it.stride > 0 {
                 (div_ceil(a, it.stride), div_floor(b, it.stride))
@@ -112,7 +121,7 @@ fn find_runs_in(
     Ok(sums.into_iter().map(|s| ((s + down).max(low), (s + up).min(high))).collect())
 }
 
-/// What a swizzle makes of aligned runs of `2^k` addresses.
+/// The images under a swizzle of aligned runs of `2^k` addresses.
 ///
 /// A swizzle is linear in the bits of an address: such a run becomes one address XORed with every
 /// combination of the swizzled low bits. In echelon form those bits give the extremes greedily.
@@ -125,10 +134,13 @@ struct SwizzledRun {
 impl SwizzledRun {
     fn new(swizzle: Swizzle) -> SwizzledRun {
         let mut bases: Vec<SmallVec<[i64; 8]>> = vec![SmallVec::new()];
+        // `Swizzle::new` keeps every touched bit below 62, so these bases cover all addresses.
         for k in 0..62 {
             let mut basis = bases[k].clone();
             let mut bit = swizzle.apply_to_address(1 << k);
             for b in &basis {
+                // Gaussian elimination on the leading bits: `min` clears the leading bit of `b`
+                // from the new vector where it has it.
                 bit = bit.min(bit ^ b);
             }
             basis.push(bit);
@@ -149,7 +161,8 @@ impl SwizzledRun {
         let mut best = if largest { i64::MIN } else { i64::MAX };
         let mut at = low;
         while at <= high {
-            // The longest aligned run that starts here and ends in time.
+            // The longest aligned run that starts here and ends at `high` or before it: an interval is at
+            // most 2 * 62 of them.
             let room = (high - at + 1).ilog2().min(62);
             let k = if at == 0 { room } else { room.min(at.trailing_zeros()) };
             let basis = &self.bases[k as usize];

@@ -1,4 +1,4 @@
-//! The complement: the layout of what a layout leaves out.
+//! The complement: a layout that fills the gaps of another (CuTe's `complement`).
 
 use crate::axis::Axis;
 use crate::error::{LayoutError, Result};
@@ -7,16 +7,17 @@ use crate::layout::Layout;
 use crate::tile::{Iter, TileLayout};
 
 impl Layout {
-    /// The layout `C` that fills what `self` leaves free below `cosize`, on the memory axis of `self`.
+    /// The layout `C` that fills the gaps of `self` below `cosize`, on the memory axis of `self`.
     ///
-    /// **Laws**: the places `L(i) + C(j)` are all distinct, and every place of `[0, cosize)` is one
-    /// of them, so `size(L) * size(C) >= cosize`; the strides of `C` fall from its first iter to its
-    /// last. Where the strides of `self` nest, every gap between them is filled, also past `cosize`.
+    /// **Laws**: the addresses `L(i) + C(j)` are all distinct, and every address of
+    /// `[0, cosize)` is one of them, so `size(L) * size(C) >= cosize`; the strides of `C` fall from its
+    /// first iter to its last. Where the strides of `self` nest, every gap between them is filled, also
+    /// past `cosize`.
     ///
-    /// A layout is complemented where it begins at 0, runs upwards and has no two elements in one
-    /// place. Then a refusal is a proof: the smallest place below `cosize` that nothing else reaches
-    /// must be a step of `C`, so these steps are known, and the error names a place that two elements
-    /// would have with them.
+    /// A layout is complemented where it begins at 0, runs upwards and has no two elements at one address.
+    /// Then a refusal is a proof: the smallest address below `cosize` that nothing else reaches must be a
+    /// step of `C`, so these steps are known, and the error names an address that two elements would share
+    /// with them.
     pub fn complement(&self, cosize: i64) -> Result<TileLayout> {
         self.require_unpadded("complement")?;
         if self.effective_swizzle().is_some() {
@@ -65,25 +66,30 @@ impl Layout {
                 accepted,
             });
         }
+        // Nested strides first, because their complement also fills gaps past `cosize`, as CuTe's
+        // does. The general construction stops at `cosize`.
         match nested_complement(&iters, cosize, axis)? {
             Some(found) => Ok(found),
             None => self.smallest_complement(&iters, cosize, axis),
         }
     }
 
-    /// The complement without a place that must not be there: of the places below `cosize` alone.
+    /// The complement of the addresses below `cosize` alone, with only the steps that every
+    /// complement has.
     fn smallest_complement(&self, iters: &[Iter], cosize: i64, axis: Axis) -> Result<TileLayout> {
         let mut chain = ComplementChain::new_on_axis(axis);
         let mut meets = false;
         for it in iters {
             let stride = i128::from(it.stride);
+            // The iters from here on begin past `cosize`, so they leave no gap that has to be
+            // filled.
             if chain.repeats_to_reach(cosize) * chain.filled <= stride {
                 break;
             }
             meets = stride % chain.filled != 0;
             if meets {
-                // The last of these places lies below `cosize` and within what is filled of the
-                // element at `stride`.
+                // The last of these addresses is below `cosize` and inside the block that is already filled
+                // from `stride` on.
                 chain.repeat_filled(stride / chain.filled + 1)?;
                 break;
             }
@@ -94,8 +100,9 @@ impl Layout {
             chain.repeat_filled(chain.repeats_to_reach(cosize))?;
         }
         let found = TileLayout::from_shard(chain.into_gap_iters()?)?.canonical_form();
-        // Each of its steps is a place below `cosize` that nothing else holds, and no sum of smaller
-        // ones: a step of every complement. If two sums meet, then they meet in all of them.
+        // Each of its steps is an address below `cosize` that nothing else holds, and no sum of smaller
+        // steps, hence a step of every complement. If two sums are equal here, they are equal in every
+        // complement.
         let sums = self.tile().shard().iter().chain(found.shard()).copied().collect();
         let sums = TileLayout::new(sums, self.tile().replica().to_vec(), [])?;
         let Some((a, b, place)) = Layout::from(sums).find_clash()? else { return Ok(found) };
@@ -118,7 +125,8 @@ impl Layout {
     }
 }
 
-/// The complement that fills every gap, where each stride is a multiple of the places below it.
+/// The complement that fills every gap, if each stride is a multiple of the number of addresses filled
+/// below it; else `None`.
 fn nested_complement(iters: &[Iter], cosize: i64, axis: Axis) -> Result<Option<TileLayout>> {
     let mut chain = ComplementChain::new_on_axis(axis);
     for it in iters {
@@ -137,7 +145,7 @@ fn nested_complement(iters: &[Iter], cosize: i64, axis: Axis) -> Result<Option<T
 struct ComplementChain {
     axis: Axis,
     found: Vec<Iter>,
-    /// The places `[0, filled)` are held by the iters so far and their complement.
+    /// The addresses `[0, filled)` are held by the iters so far and their complement.
     filled: i128,
 }
 
@@ -146,12 +154,12 @@ impl ComplementChain {
         ComplementChain { axis, found: Vec::new(), filled: 1 }
     }
 
-    /// How often the filled places must be repeated so that they hold `[0, cosize)`.
+    /// The number of repetitions of the filled block that reaches `cosize`.
     fn repeats_to_reach(&self, cosize: i64) -> i128 {
         ((i128::from(cosize) + self.filled - 1) / self.filled).max(1)
     }
 
-    /// Repeats the filled places.
+    /// Repeats the filled addresses.
     fn repeat_filled(&mut self, times: i128) -> Result<()> {
         if times > 1 {
             let (extent, stride) =

@@ -15,12 +15,12 @@ use smallvec::SmallVec;
 impl Layout {
     /// The layout `R` with `R(i) = self(b(i))` for every index `i` of `b`.
     ///
-    /// `b` must land on one memory axis, inside `[0, size)` of `self`. The result keeps the
-    /// replicas, the offset and the swizzle of `self`; replicas of `b` become replicas of the
-    /// result. Where no iters behind that swizzle are that function, every swizzle is tried, where
-    /// elements have one place each. Where `b` is swizzled the result has whatever swizzle gives the
-    /// function: a left layout that scales by a power of two keeps the swizzle of `b`, otherwise every
-    /// swizzle is tried in the same way.
+    /// `b` must land on one memory axis, inside `[0, size)` of `self`. The result keeps the replicas, the
+    /// offset and the swizzle of `self`; replicas of `b` become replicas of the result. Where no iters
+    /// behind that swizzle are that function, every swizzle is tried, where elements have one physical
+    /// coordinate each. If `b` is swizzled, the result has any swizzle that gives the function: a left
+    /// layout that scales by a power of two keeps the swizzle of `b`, otherwise every swizzle is tried in
+    /// the same way.
     ///
     /// [`LayoutError::NotExpressible`] says that no layout is the function, with an index that proves it: no
     /// iters, and where one of both is swizzled, no swizzle either. [`LayoutError::Undecided`] says that the
@@ -33,6 +33,8 @@ impl Layout {
         }
         match compose_tiles(self.tile(), b.tile()) {
             Ok(tile) => self.with_tile_layout(tile),
+            // A swizzle on the left stays on the left only if the tile layouts compose. The
+            // function may still be another swizzle of other iters, which the search decides.
             Err(LayoutError::NotExpressible { reason, .. })
                 if self.effective_swizzle().is_some() =>
             {
@@ -42,7 +44,8 @@ impl Layout {
         }
     }
 
-    /// The composition under whatever swizzle gives it, where none is behind that of `self`.
+    /// The composition under any swizzle that gives it, for a composition that no iters behind the swizzle
+    /// of `self` give.
     fn compose_by_search(&self, b: &Layout, behind: &str) -> Result<Layout> {
         let not_found = |why: &str| LayoutError::Undecided {
             reason: format!("no composition was found: behind the swizzle, {behind}; {why}"),
@@ -57,7 +60,7 @@ impl Layout {
         find_layout_of_places(&self.places_through(b)?, self.tile().axes(), "the composition")
     }
 
-    /// The one place of `self(b(i))` for every index `i` of `b`, on the axes of `self`.
+    /// The one physical coordinate of `self(b(i))` for every index `i` of `b`, on the axes of `self`.
     fn places_through(&self, b: &Layout) -> Result<Vec<AxisVector>> {
         let axes = self.tile().axes();
         let on = b.tile().axes().first().copied().unwrap_or(Axis::M);
@@ -69,11 +72,13 @@ impl Layout {
         Ok(places)
     }
 
-    /// `sw` is what the swizzle of `b` does, which lands on `m` alone.
+    /// `sw` is the effective swizzle of `b`, which must be on `m` alone.
     fn compose_swizzled(&self, b: &Layout, sw: Swizzle) -> Result<Layout> {
         if b.tile().axes() != [Axis::M] {
             return Err(LayoutError::not_on_one_axis("compose", Axis::M, b.tile().axes()));
         }
+        // The bound is that of the swizzled addresses, which may be larger than those of the tile
+        // layout.
         let value = b.axis_bounds(Axis::M)?.max;
         if value >= self.size() {
             let index = b.look_up_first(&[(Axis::M, value)])?.unwrap_or(0);
@@ -94,8 +99,8 @@ impl Layout {
         find_layout_of_places(&self.places_through(b)?, self.tile().axes(), what)
     }
 
-    /// The composition with a left layout that only scales by a power of two and adds what stays out
-    /// of the bits of the swizzle.
+    /// The composition with a left layout that only scales by a power of two and adds values that do not
+    /// touch the bits of the swizzle.
     fn scale_swizzled(&self, b: &TileLayout, sw: Swizzle) -> Result<Option<Layout>> {
         let tile = self.tile();
         let shift = match tile.canonical_form().shard() {
@@ -104,8 +109,11 @@ impl Layout {
             }
             _ => return Ok(None),
         };
+        // `2^k * sw(x)` is the swizzle with both fields `k` bits higher, applied to `2^k * x`.
         let Ok(unpacked) = sw.unpack_elements(shift) else { return Ok(None) };
         let bits = shift..shift + sw.affected_low_bits();
+        // What the left layout adds must not reach these bits, because XOR and addition differ as
+        // soon as both touch a bit.
         let apart = bits_are_clear(tile.offset_on(Axis::M), tile.replica().iter(), bits);
         if !apart || self.effective_swizzle().is_some() {
             return Ok(None);
@@ -127,6 +135,7 @@ impl Layout {
 }
 
 /// Elements listed to find the composition with a swizzled layout.
+// `find_layout_of_places` scans the list once for each swizzle, and bounds the product.
 const MAX_LISTED_ELEMENTS: i64 = 1 << 16;
 
 /// `i -> a(b(i))` for tile layouts.
@@ -136,6 +145,7 @@ pub(crate) fn compose_tiles(a: &TileLayout, b: &TileLayout) -> Result<TileLayout
         [one] if one.is_memory() => *one,
         all => return Err(LayoutError::not_on_one_axis("compose", Axis::M, all)),
     };
+    // Only the shape of an empty layout is left to keep.
     if b.size() == 0 {
         let shard = b.shard().iter().map(|it| Iter::in_memory(it.extent, 0)).collect();
         return a.with_shard(shard);
@@ -145,6 +155,7 @@ pub(crate) fn compose_tiles(a: &TileLayout, b: &TileLayout) -> Result<TileLayout
     let function = RadixFunction::from_iters(a.shard(), a.axes());
     let inner = RadixFunction::from_iters(b.shard(), &[axis]);
     let copies = RadixFunction::from_iters(b.replica(), &[axis]);
+    // Replica digits of `b` are treated like shard digits whose results become replicas.
     let digits: Vec<(i128, i128)> =
         inner.digits().iter().chain(copies.digits()).map(|d| (d.extent, d.stride[0])).collect();
     let start = i128::from(b.offset_on(axis));
@@ -153,9 +164,12 @@ pub(crate) fn compose_tiles(a: &TileLayout, b: &TileLayout) -> Result<TileLayout
     let mut replica = a.replica().to_vec();
     let carries = !is_separable(&function, &digits, start);
     let replicated = copies.digits().iter().any(|d| d.extent > 1);
+    // Where digits carry into one another, the copies of different elements are different sets in
+    // general, which only the sets themselves decide.
     if carries && replicated {
         return compose_place_sets(a, b, axis);
     }
+    // Each digit is then restricted by itself, in time that does not depend on its extent.
     if !carries {
         let mut weight = 1i128;
         for (k, (extent, stride)) in digits.iter().enumerate() {
@@ -176,6 +190,8 @@ pub(crate) fn compose_tiles(a: &TileLayout, b: &TileLayout) -> Result<TileLayout
             }
         }
     } else {
+        // Digits that carry into one another make one function of the whole index. It is scanned,
+        // which is exact up to `SCAN_LIMIT` elements and refused beyond it.
         let n = inner.size();
         let found = scan_for_digits(n, function.width(), |i| {
             function.evaluate_at(start + inner.evaluate_at(i)[0])
@@ -192,6 +208,8 @@ pub(crate) fn compose_tiles(a: &TileLayout, b: &TileLayout) -> Result<TileLayout
             offset.push((*axis, narrow_to_i64(value, "the offset of the composition")?));
         }
     }
+    // A result without any iter would print as a scalar; one unit iter keeps a layout of one
+    // element a layout of rank 1.
     if shard.is_empty() && inner.digits().is_empty() && !b.shard().is_empty() {
         let axis = a.shard().first().map_or(Axis::M, |it| it.axis);
         shard.push(Iter::new(1, 1, axis));
@@ -199,9 +217,9 @@ pub(crate) fn compose_tiles(a: &TileLayout, b: &TileLayout) -> Result<TileLayout
     TileLayout::new(shard, replica, offset)
 }
 
-/// `i -> a(b(c(i)))`, also where `b(c(i))` is no layout.
+/// `i -> a(b(c(i)))`, also where no layout is `b(c(i))`.
 ///
-/// `b` and `c` are single places on `m`, each inside the domain of what follows.
+/// `b` and `c` give one address on `m` for each element, inside the domain of the next layout.
 pub(crate) fn compose_through(
     a: &TileLayout,
     b: &TileLayout,
@@ -231,7 +249,7 @@ pub(crate) fn compose_through(
     TileLayout::new(shard, a.replica().to_vec(), offset)
 }
 
-/// `weight` is what one step of the refused digit counts in the flat index.
+/// The error for a refused digit; `weight` is its weight in the flat index of `b`.
 fn composition_refusal(refusal: NotLinear, weight: i128) -> LayoutError {
     let not_expressible = |reason: &str, i: i128| {
         let index = i64::try_from(i * weight).unwrap_or(i64::MAX);
@@ -245,9 +263,10 @@ fn composition_refusal(refusal: NotLinear, weight: i128) -> LayoutError {
             what: "the composition",
             limit: u64::try_from(SCAN_LIMIT).unwrap_or(u64::MAX),
         },
-        NotLinear::At(i) => {
-            not_expressible("its place breaks the pattern that the places before force", i)
-        }
+        NotLinear::At(i) => not_expressible(
+            "its place contradicts the strides that the elements before it determine",
+            i,
+        ),
         NotLinear::TwoAxes(i) => not_expressible(
             "the step to it moves on several axes at once, and an iter moves on one",
             i,
@@ -255,9 +274,11 @@ fn composition_refusal(refusal: NotLinear, weight: i128) -> LayoutError {
     }
 }
 
-/// The image of `b` must lie inside the domain of `a`; the witness is an index that leaves it.
+/// Checks that the image of `b` is inside the domain of `a`; the witness is an index that leaves it.
 fn check_composition_domain(a: &TileLayout, b: &TileLayout, axis: Axis) -> Result<()> {
     let bounds = b.axis_bounds(axis);
+    // The index at which every digit is at the end that makes the value largest (or smallest): the
+    // witness, without a search.
     let extreme = |towards_max: bool| {
         let mut weight = 1;
         let mut index = 0;
@@ -290,10 +311,13 @@ fn is_separable(a: &RadixFunction, digits: &[(i128, i128)], o: i128) -> bool {
     // Run every digit upwards: a backwards digit is the same set of steps from its other end.
     let start = digits.iter().fold(o, |o, (e, s)| if *s < 0 { o + (e - 1) * s } else { o });
     let mut weight = 1i128;
+    // The outermost digit of `a` has no floor above it, so nothing can carry out of it.
     for d in &a.digits()[..a.digits().len().saturating_sub(1)] {
         weight *= d.extent;
         let mut loose: Vec<(i128, i128)> =
             digits.iter().map(|(e, s)| (*e, s.abs())).filter(|(_, s)| s % weight != 0).collect();
+        // Multiples of the weight add whole numbers to the floor, and a single other digit has no
+        // partner that it could carry with.
         if loose.len() <= 1 {
             continue;
         }
@@ -303,6 +327,8 @@ fn is_separable(a: &RadixFunction, digits: &[(i128, i128)], o: i128) -> bool {
         }
         loose.sort_by_key(|(_, s)| *s);
         let (_, largest) = loose.pop().expect("more than one");
+        // Without this condition the floors may or may not be additive. The caller then treats the digits
+        // as carrying, which costs time but not exactness.
         if weight % largest != 0 || start.rem_euclid(largest) + reach(&loose) >= largest {
             return false;
         }
@@ -328,6 +354,8 @@ pub(super) fn iters_on_one_axis(
         let axis = axes.get(slot).copied().unwrap_or(Axis::M);
         let stride: &AxisVector = &d.stride;
         let stride = stride.get(slot).copied().unwrap_or(0);
+        // Extents and strides of a result are bounded by those of its parts; a value past 64 bits
+        // has no iter.
         let fits = (i64::try_from(d.extent), i64::try_from(stride));
         let (Ok(extent), Ok(stride)) = fits else { return Err(NotLinear::At(weight)) };
         iters.push(Iter::new(extent, stride, axis));
@@ -337,15 +365,15 @@ pub(super) fn iters_on_one_axis(
 }
 
 impl TileLayout {
-    /// What every iter of `b` becomes in `i -> self(b(i))`: the iters, slowest first, of each iter of
-    /// `b`, in the order of `b`. A unit iter becomes none. Offsets and replicas of `self` stay out.
+    /// The iters that each iter of `b` becomes in `i -> self(b(i))`, slowest first, in the order of `b`. A
+    /// unit iter becomes none. Offsets and replicas of `self` are left out.
     ///
     /// **Law**: the layout of all these iters, in order, is `i -> self(b(i))` less the offset, and its
     /// domain can be split where that of `b` can be. As a function of one iter of `b` the iters are
     /// unique up to the way they are split, so a refusal is a proof: no layout compatible with `b` is
     /// that function, and the error names an index that shows it.
     ///
-    /// `b` has no replicas, begins at 0 and lands inside `[0, size)` on one memory axis.
+    /// `b` has no replicas, begins at 0, and its addresses are inside `[0, size)` on one memory axis.
     pub fn compose_each_iter(&self, b: &TileLayout) -> Result<Vec<Vec<Iter>>> {
         let axis = match b.axes() {
             [] => Axis::M,
@@ -382,6 +410,8 @@ impl TileLayout {
         }
         found.reverse();
         let moving: Vec<(i128, i128)> = digits.iter().filter(|(e, _)| *e > 1).copied().collect();
+        // Restricting each iter by itself is only the candidate where digits carry. The candidate
+        // is unique, so comparing it with the composition at every index decides.
         if !is_separable(&function, &moving, 0) {
             let (inner, all) = (RadixFunction::from_iters(b.shard(), &[axis]), found.concat());
             let candidate = RadixFunction::from_iters(&all, self.axes());

@@ -1,17 +1,18 @@
-//! Digits of a number that give prescribed values: which extents and which strides.
+//! Digits of a number that give prescribed values: the search for their extents and strides.
 //!
 //! With the extents of the inner digits known, the strides are unknowns of linear equations over the
-//! integers. Two numbers that agree in all further digits make an equation of the inner ones alone, so
-//! a choice of inner extents is given up as soon as those equations have no solution. A digit of a
-//! composite extent is two digits whose strides continue each other, so prime extents are enough; the
-//! outermost digit has no end.
+//! integers. Two numbers that agree in all outer digits give an equation of the inner strides alone, so a
+//! choice of inner extents is abandoned as soon as those equations have no solution. A digit of composite
+//! extent is two digits whose strides continue each other, so prime extents are enough; the outermost digit
+//! has no bound.
 
 use crate::proof::integer_system::{IntegerSolutions, Solvable};
 
 /// Multiplications that one question may take before the answer is that none was found.
+// Steps are counted, not time, so that a question has the same answer on every machine.
 pub(super) const STEP_LIMIT: u64 = 1 << 24;
 
-/// Numbers up to which every prime is tried as an extent.
+/// The largest number whose primes are all tried as extents; above it a failed search proves nothing.
 const EXTENTS_TRIED: i64 = 1 << 16;
 
 /// Digits as (extent, stride), innermost first, that begin at `start`.
@@ -26,14 +27,15 @@ pub(super) enum Answer {
     Found(Digits),
     /// No digits give these values.
     Impossible,
-    /// None was found, and not every choice was looked at.
+    /// None was found, but the search was incomplete.
     NotFound,
 }
 
 /// Digits of numbers that map the first of each pair to the second.
 ///
 /// The pairs are sorted by their numbers, which are distinct and 0 or more; there is at least one. The
-/// primes that divide one of `strides` are tried first: layouts that somebody wrote have such digits.
+/// primes that divide one of `strides` are tried first, because the digits of a left inverse of a written
+/// layout mostly end at its strides.
 pub(super) fn find_digits(pairs: &[(i64, i64)], strides: &[i64], steps: &mut u64) -> Answer {
     let last = pairs[pairs.len() - 1].0;
     let mut search = Search { pairs, last, steps, cut_off: false, primes: prime_factors(strides) };
@@ -41,7 +43,7 @@ pub(super) fn find_digits(pairs: &[(i64, i64)], strides: &[i64], steps: &mut u64
     if let Some(found) = search.grow(&mut Vec::new(), 1, &all, &IntegerSolutions::default()) {
         return Answer::Found(found);
     }
-    // The sieve takes steps too, as many swizzles may ask for it.
+    // Computing the primes counts as steps too, because the caller may repeat this for every swizzle.
     if last > EXTENTS_TRIED || search.is_cut_off(last.unsigned_abs()) {
         return Answer::NotFound;
     }
@@ -76,6 +78,8 @@ impl Search<'_> {
         if let Some(found) = self.close(extents, weight, apart, known.clone()) {
             return Some(found);
         }
+        // Primes rise, so the first one whose weight passes the last number ends the loop for all
+        // others.
         for k in 0..self.primes.len() {
             let prime = self.primes[k];
             // A digit that no number passes is the outermost one, which was tried.
@@ -86,6 +90,7 @@ impl Search<'_> {
                 return None;
             }
             extents.push(prime);
+            // Solutions are copied, not undone: an equation cannot be removed from the solved form.
             let mut solutions = known.clone();
             if let Some(apart) = self.merge(extents, next, apart, &mut solutions) {
                 let found = self.grow(extents, next, &apart, &solutions);
@@ -98,8 +103,8 @@ impl Search<'_> {
         None
     }
 
-    /// The pairs that still differ in digits past `weight`, one of each value of these; none where the
-    /// equations between those that agree have no solution.
+    /// One pair for each value of the digits past `weight`, after equating the pairs that agree in them;
+    /// `None` where these equations have no solution.
     fn merge(
         &mut self,
         extents: &[i64],
@@ -110,6 +115,8 @@ impl Search<'_> {
         let mut left: Vec<usize> = Vec::with_capacity(apart.len());
         for pair in apart {
             match left.last() {
+                // Pairs are sorted, so those with the same outer digits are neighbours, and
+                // comparing each with the first of its group is enough: equations are transitive.
                 Some(first) if self.pairs[*first].0 / weight == self.pairs[*pair].0 / weight => {
                     if !self.equate(extents, None, *first, *pair, solutions) {
                         return None;
@@ -121,7 +128,7 @@ impl Search<'_> {
         Some(left)
     }
 
-    /// The digits where all that is left of a number is its outermost digit.
+    /// The digits if what remains of a number after the inner ones is its outermost digit.
     fn close(
         &mut self,
         extents: &[i64],
@@ -139,7 +146,7 @@ impl Search<'_> {
         settled
     }
 
-    /// The digits with these strides, those that continue each other as one; none where a number does
+    /// The digits with these strides, neighbours that continue each other fused; `None` where a number does
     /// not fit in 64 bits.
     fn settle(&self, extents: &[i64], weight: i64, strides: &[i128]) -> Option<Digits> {
         let outermost = self.last / weight + 1;
@@ -159,7 +166,7 @@ impl Search<'_> {
         Some(Digits { start: i64::try_from(start).ok()?, digits })
     }
 
-    /// Adds the equation between two pairs; whether there is a solution still.
+    /// Adds the equation between two pairs. Returns whether the equations still have a solution.
     fn equate(
         &mut self,
         extents: &[i64],
@@ -181,7 +188,7 @@ impl Search<'_> {
         solvable == Solvable::Yes
     }
 
-    /// Counts steps; whether there were too many.
+    /// Counts steps. Returns whether the limit is passed.
     fn is_cut_off(&mut self, steps: u64) -> bool {
         zellige_guard::count_step();
         *self.steps = self.steps.saturating_add(steps);
@@ -206,7 +213,8 @@ fn digits_of(
 }
 
 /// The primes that divide one of the numbers, the smallest first. A factor of two primes above 65,536
-/// counts as one: it is the extent of a digit like any other.
+/// counts as one, which is sound because any extent is allowed and quick because trial division stops
+/// there.
 fn prime_factors(numbers: &[i64]) -> Vec<i64> {
     let mut primes = Vec::new();
     for number in numbers {

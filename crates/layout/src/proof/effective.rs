@@ -1,4 +1,4 @@
-//! What is left of a swizzle on the addresses that a layout has.
+//! The part of a swizzle that has an effect on the addresses of a layout.
 
 use crate::axis::Axis;
 use crate::layout::Layout;
@@ -17,8 +17,11 @@ impl Layout {
     /// there is none exactly when the layout without its swizzle is the same function.
     pub fn effective_swizzle(&self) -> Option<Swizzle> {
         let sw = self.swizzle().filter(|sw| !sw.is_identity())?;
+        // The inner variant reads its high field, the outer one its low field.
         let low = sw.per_element() + if sw.is_inner() { sw.atom_len() } else { 0 };
         let mut read = (0..sw.swizzle_len()).filter(|k| sets_address_bit(self.tile(), low + k));
+        // Bits inside the field may be clear too, but a swizzle is one contiguous field: cutting
+        // both ends is all that can be done.
         let first = read.next()?;
         let last = read.next_back().unwrap_or(first);
         let [m, b, s] = [sw.per_element() + first, last - first + 1, sw.atom_len()].map(i64::from);
@@ -39,10 +42,9 @@ fn sets_address_bit(tile: &TileLayout, bit: u32) -> bool {
 
 /// Whether no sum of the offset and steps of the iters on `m` has any of these bits.
 ///
-/// With `P = 2^end` and `W = 2^begin`, that is so exactly when every sum is below `W` modulo `P`. A
-/// step between two such sums is less than `W <= P / 2` in size modulo `P`, so walking digit by digit
-/// from one to another never wraps around: the sums of those steps, as integers, must all lie in
-/// `[0, W)`.
+/// With `P = 2^end` and `W = 2^begin`, that is so exactly when every sum is below `W` modulo `P`. A step
+/// between two such sums is less than `W <= P / 2` in size modulo `P`, so going from one sum to another
+/// digit by digit never wraps around: the sums of those steps, as integers, must all be in `[0, W)`.
 pub(crate) fn bits_are_clear<'a>(
     offset: i64,
     iters: impl Iterator<Item = &'a Iter>,
@@ -53,6 +55,7 @@ pub(crate) fn bits_are_clear<'a>(
     let (mut low, mut high) = (start, start);
     for it in iters.filter(|it| it.moves_on_axis(Axis::M)) {
         let residue = i128::from(it.stride).rem_euclid(period);
+        // The representative of the stride nearest to 0, as the argument above needs it.
         let step = if residue >= period / 2 { residue - period } else { residue };
         let reach = step.saturating_mul(i128::from(it.extent - 1));
         if reach < 0 {

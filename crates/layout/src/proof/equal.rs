@@ -12,29 +12,31 @@ use crate::window::PaddedExtent;
 pub enum LayoutDifference {
     /// They have different numbers of elements.
     Size(i64, i64),
-    /// Element `index` lives at `left` in one and at `right` in the other.
+    /// Element `index` has the physical coordinates `left` in one layout and `right` in the other.
     At {
         /// The flat index; the smallest that differs, where both layouts have no padding.
         index: i64,
-        /// Its places in the first layout.
+        /// Its physical coordinates in the first layout.
         left: Vec<PhysicalCoordinate>,
-        /// Its places in the second layout.
+        /// Its physical coordinates in the second layout.
         right: Vec<PhysicalCoordinate>,
     },
 }
 
-/// Places compared one by one before an exact answer is refused.
+/// Physical coordinates that are compared one by one before the question is refused as too large.
 const MAX_COMPARED_PLACES: i64 = 1 << 22;
-/// Places compared of layouts past that limit: two that differ mostly do so soon.
+/// Physical coordinates that are compared of layouts past that limit, because two layouts that differ mostly differ
+/// early: a difference is an answer, whatever the limit.
 const MAX_GLANCED_PLACES: i64 = 1 << 16;
 
 impl Layout {
-    /// Whether two layouts put every element in the same set of places; where they do not, an
+    /// Whether two layouts put every element in the same set of physical coordinates; where they do not, an
     /// element that proves it.
     ///
-    /// Semantic: strides of unit iters, the order of replicas, zero offsets and the way a shape is
-    /// split never matter. Decided without enumeration unless swizzles differ or padding does not
-    /// follow the iters. Then layouts past a limit are refused, where the first elements agree.
+    /// The layouts are compared as functions: strides of unit iters, the order of replicas, zero offsets
+    /// and the way a shape is split never matter. The answer needs no enumeration unless swizzles differ or
+    /// padding does not follow the iters. In these cases layouts past a limit whose first elements agree
+    /// are refused as too large.
     pub fn find_difference(&self, other: &Layout) -> Result<Option<LayoutDifference>> {
         if self.size() != other.size() {
             return Ok(Some(LayoutDifference::Size(self.size(), other.size())));
@@ -42,6 +44,8 @@ impl Layout {
         if self.size() == 0 {
             return Ok(None);
         }
+        // A swizzle permutes physical coordinates, so equal swizzles can be left out on both sides. Only the
+        // effective parts are compared: bits that no address sets do nothing.
         if self.effective_swizzle() == other.effective_swizzle()
             && let Some(index) = self.find_tile_difference(other)?
         {
@@ -65,7 +69,7 @@ impl Layout {
         Err(LayoutError::TooLarge { what: "comparing the layouts element by element", limit })
     }
 
-    /// Whether element `i` lives at address `first + i` of `m` and nowhere else, for some `first`.
+    /// Whether, for some `first`, the only physical coordinate of each element `i` is the address `first + i` on `m`.
     pub fn is_contiguous(&self) -> Result<bool> {
         if self.size() == 0 {
             return Ok(true);
@@ -96,18 +100,22 @@ impl Layout {
         Ok(LayoutDifference::At { index, left, right })
     }
 
-    /// The first index at which the tile layouts part, over the valid elements. `None` outside
-    /// where this cannot be decided from the iters.
+    /// The first index at which the tile layouts differ, over the valid elements. The outer `None` means
+    /// that the iters do not decide it.
     #[allow(clippy::option_option, reason = "undecided, equal and different are three answers")]
     fn find_tile_difference(&self, other: &Layout) -> Result<Option<Option<i64>>> {
         let (a, b) = (self.tile(), other.tile());
+        // The set of physical coordinates of an element is its own physical coordinate plus the replica
+        // set, so the two questions separate: are the replica sets equal up to a shift, and are the shards
+        // equal after that shift?
         let Some(shift) = find_replica_shift(a, b)? else {
-            // One element has different sets of copies, so every element does.
+            // The replica sets are no shift of each other, so every element differs, the first one included.
             return Ok(Some(Some(0)));
         };
         let mut axes: Vec<Axis> = a.axes().iter().chain(b.axes()).copied().collect();
         axes.sort_unstable();
         axes.dedup();
+        // `first_difference` compares increments only, so the first elements are compared here.
         let base = |l: &Layout| {
             l.tile().unreplicated_coordinate(l.window().map_or(0, |w| w.padded_index_of(0)))
         };
@@ -125,6 +133,8 @@ impl Layout {
                 RadixFunction::from_iters(a.shard(), &axes),
                 RadixFunction::from_iters(b.shard(), &axes),
             );
+            // All axes at once, as vectors: axis by axis the jumps would agree too often, and the
+            // smallest index would have to be searched for among several answers.
             let t = f.first_difference(0, &g, 0, a.size().into());
             return Ok(Some(t.map(|t| i64::try_from(t).expect("inside the layout"))));
         }
@@ -157,6 +167,9 @@ impl Layout {
             return Ok(None);
         };
         let mut weight = 1;
+        // A difference of the sums is a difference in some dimension with the others at their first
+        // index. The fastest dimension first, because an index along it is smaller than any along a
+        // slower one.
         for d in (0..shape.len()).rev() {
             let (b, c) = (f_dims[d].begin.into(), g_dims[d].begin.into());
             if let Some(t) = f[d].first_difference(b, &g[d], c, shape[d].into()) {
@@ -174,8 +187,8 @@ fn normalize_coordinates(points: &[PhysicalCoordinate]) -> Vec<PhysicalCoordinat
     points
 }
 
-/// The `v` with `R_b + v = R_a` as sets, if there is one: both sets are finite, so only their
-/// lowest corners can match. Answers `lowest(R_a) - lowest(R_b)`, axis by axis.
+/// The `v` with `R_b + v = R_a` as sets, if there is one. Both sets are finite, so a shift must map the
+/// lowest corner to the lowest corner, and the only candidate is `lowest(R_a) - lowest(R_b)`, axis by axis.
 fn find_replica_shift(a: &TileLayout, b: &TileLayout) -> Result<Option<Vec<(Axis, i128)>>> {
     let (ca, cb) = (a.canonical_form(), b.canonical_form());
     let low = |t: &TileLayout, axis: Axis| -> i128 {
@@ -187,6 +200,8 @@ fn find_replica_shift(a: &TileLayout, b: &TileLayout) -> Result<Option<Vec<(Axis
     };
     let axes = a.axes().iter().chain(b.axes());
     let shift = axes.map(|axis| (*axis, low(a, *axis) - low(b, *axis))).collect();
+    // Canonical replicas run upwards and are sorted, so this decides nearly every case without
+    // listing a set.
     if ca.replica() == cb.replica() {
         return Ok(Some(shift));
     }

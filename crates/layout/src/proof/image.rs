@@ -1,4 +1,4 @@
-//! The image of a layout: clashes, gaps, and how many places it uses.
+//! The image of a layout: clashes, gaps, and how many physical coordinates are used.
 
 use crate::axis::Axis;
 use crate::error::{LayoutError, Result};
@@ -7,40 +7,42 @@ use crate::proof::solve::{DigitSolver, DigitTerm};
 use crate::tile::Iter;
 
 /// Elements enumerated before an exact answer is refused.
+// A listed physical coordinate takes a key of 16 bytes and a row number of 4, padded to 32 together: 128 MiB at
+// this limit.
 const MAX_ENUMERATED_ELEMENTS: i64 = 1 << 22;
 
 /// Facts about the image of a layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayoutImage {
-    /// Two distinct elements that share a place, if any do.
+    /// Two distinct elements that share a physical coordinate, if any do.
     pub clash: Option<(i64, i64, PhysicalCoordinate)>,
-    /// A place inside the range of every axis that no element uses, if there is one: padding, or a
+    /// A physical coordinate inside the range of every axis that no element uses, if there is one: padding, or a
     /// gap.
     pub unused: Option<PhysicalCoordinate>,
-    /// Distinct places of one element.
+    /// Distinct physical coordinates of one element.
     pub copies: i64,
 }
 
 impl LayoutImage {
-    /// No two elements share a place.
+    /// No two elements share a physical coordinate.
     pub fn is_injective(&self) -> bool {
         self.clash.is_none()
     }
 
-    /// Every place inside the range of every axis is used.
+    /// Every physical coordinate inside the range of every axis is used.
     pub fn is_surjective(&self) -> bool {
         self.unused.is_none()
     }
 
-    /// Injective, surjective, and each element in one place.
+    /// Injective, surjective, and each element at one physical coordinate.
     pub fn is_bijective(&self) -> bool {
         self.is_injective() && self.is_surjective() && self.copies == 1
     }
 }
 
 impl Layout {
-    /// Clashes and unused places. The range of an axis runs from 0 (or its smallest coordinate, where that
-    /// is negative) to its largest coordinate.
+    /// Clashes and unused physical coordinates. The range of an axis runs from 0 (or its smallest
+    /// coordinate, where that is negative) to its largest coordinate.
     pub fn analyze_image(&self) -> Result<LayoutImage> {
         Ok(LayoutImage {
             clash: self.find_clash()?,
@@ -49,31 +51,32 @@ impl Layout {
         })
     }
 
-    /// Whether no two elements share a place.
+    /// Whether no two elements share a physical coordinate.
     pub fn is_injective(&self) -> Result<bool> {
         Ok(self.find_clash()?.is_none())
     }
 
-    /// Two distinct elements that share a place, with the place, if any do.
+    /// Two distinct elements that share a physical coordinate, with the physical coordinate, if any do.
     ///
     /// Each iter moves on one axis, so two elements clash exactly when on some axis a difference
     /// of digits, not all zero, sums to nothing: one bounded equation per axis. A swizzle permutes
-    /// places and changes nothing.
+    /// physical coordinates and changes nothing.
     pub fn find_clash(&self) -> Result<Option<(i64, i64, PhysicalCoordinate)>> {
         if self.size() <= 1 {
             return Ok(None);
         }
+        // The padded domain contains every element. Without a clash there, the elements have none.
         let Some((a, b, place)) = self.find_tile_clash()? else { return Ok(None) };
         if self.window().is_some() {
-            // The clash may lie in the padding; only the valid elements count.
+            // The clash may be between indices of the padding; only the valid elements count.
             return self.find_clash_by_enumeration();
         }
         Ok(Some((a.min(b), a.max(b), place)))
     }
 
-    /// Two elements of the padded domain that share a place, with the place.
+    /// Two elements of the padded domain that share a physical coordinate, with the physical coordinate.
     ///
-    /// The equation says which replica of each it is, so replicas are never listed.
+    /// A solution of the equation names one replica of each element, so replicas are never listed.
     fn find_tile_clash(&self) -> Result<Option<(i64, i64, PhysicalCoordinate)>> {
         let shard = self.tile().shard();
         let mut weights = vec![1i64; shard.len()];
@@ -93,6 +96,8 @@ impl Layout {
                 .iter()
                 .map(|(_, it)| it)
                 .chain(copies.iter().copied())
+                // Each unknown is the difference of the digits of the two elements, hence both
+                // signs.
                 .map(|it| DigitTerm { low: 1 - it.extent, high: it.extent - 1, stride: it.stride })
                 .collect();
             let mut clash = None;
@@ -101,11 +106,16 @@ impl Layout {
                 "whether two elements share a place",
                 |digits| {
                     let (digits, replicas) = digits.split_at(mine.len());
+                    // With all shard digits equal, both indices are the same element, of which two replicas
+                    // coincide. That is no clash.
                     if digits.iter().all(|d| *d == 0) {
                         return true;
                     }
                     let (mut a, mut b) = (0, 0);
                     for (d, (k, _)) in digits.iter().zip(&mine) {
+                        // A difference is split into two digits by giving its positive part to one
+                        // element and its negative part to the other. Both stay inside their
+                        // extents.
                         if *d > 0 {
                             a += d * weights[*k];
                         } else {
@@ -150,7 +160,8 @@ impl Layout {
         let range = |axis: &Axis| {
             let b = self.tile().axis_bounds(*axis);
             match self.swizzle() {
-                // The swizzle permutes the addresses of each block of `2^bits`.
+                // The swizzle permutes the addresses of each block of `2^bits`, so the range is extended to
+                // the end of the last block.
                 Some(sw) if *axis == Axis::M => {
                     (*axis, 0, b.max | ((1 << sw.affected_low_bits()) - 1))
                 }
@@ -160,21 +171,24 @@ impl Layout {
         self.tile().axes().iter().map(range).collect()
     }
 
-    /// A place inside the range of every axis that nothing maps to, if there is one: neither an
+    /// A physical coordinate inside the range of every axis that nothing maps to, if there is one: neither an
     /// element nor padding.
     pub fn find_gap(&self) -> Result<Option<PhysicalCoordinate>> {
         if self.size() == 0 { Ok(None) } else { self.padded_domain().find_unused_place() }
     }
 
-    /// How many places the elements use, each counted once.
+    /// The number of distinct physical coordinates of all elements.
     ///
     /// Without a window that is a product over the axes, as each iter moves on one of them and a
-    /// swizzle permutes places.
+    /// swizzle permutes physical coordinates.
     pub fn count_used_places(&self) -> Result<i64> {
         if self.size() == 0 {
             return Ok(0);
         }
+        // With a window the equation below would also have solutions in the padding. It still
+        // proves that there is no clash, so only a clash has to be checked by enumeration.
         if self.window().is_some() {
+            // Distinct elements have distinct physical coordinates, so counting is multiplication.
             if self.is_injective()? {
                 return self
                     .size()
@@ -187,6 +201,7 @@ impl Layout {
         }
         let mut total = 1i64;
         for axis in self.tile().axes() {
+            // An image without a gap is an interval, whose length is known from its bounds.
             let count = if self.first_missed_step(*axis).is_none() {
                 let bounds = self.tile().axis_bounds(*axis);
                 bounds.max - bounds.min + 1
@@ -203,7 +218,7 @@ impl Layout {
         Ok(total)
     }
 
-    /// A place inside the range of every axis that no element uses, if there is one.
+    /// A physical coordinate inside the range of every axis that no element uses, if there is one.
     pub fn find_unused_place(&self) -> Result<Option<PhysicalCoordinate>> {
         if self.size() == 0 {
             return Ok(None);
@@ -212,7 +227,9 @@ impl Layout {
             return self.find_gap_by_counting();
         }
         if let Some(sw) = self.swizzle().filter(|s| !s.is_identity()) {
-            // A swizzle permutes every block of its bits: whole blocks without a gap stay so.
+            // A swizzle permutes every block of its bits, so whole blocks without a gap stay without one.
+            // The last block must be complete, too, because a swizzle may move addresses of a partial block
+            // past its end and leave gaps.
             let whole = self.tile().axis_span(Axis::M) % (1 << sw.affected_low_bits()) == 0;
             if whole && self.tile().axes().iter().all(|a| self.find_tile_gap(*a).is_none()) {
                 return Ok(None);
@@ -246,6 +263,9 @@ impl Layout {
             .filter(|it| it.axis == axis && it.extent > 1 && it.stride != 0)
             .map(|it| (it.stride.unsigned_abs(), it.extent.unsigned_abs()))
             .collect();
+        // The order does not change the set of sums, and rising strides make the greedy argument
+        // below exact: with the smaller iters covering `0..=reach`, the next stride leaves a gap
+        // exactly if it is larger than `reach + 1`.
         iters.sort_unstable();
         let mut reach = 0u64;
         for (stride, extent) in iters {
@@ -258,13 +278,13 @@ impl Layout {
     }
 
     fn corner_coordinate(&self, axis: Axis, value: i64) -> PhysicalCoordinate {
-        // On the other axes 0, or the largest coordinate where that is negative.
+        // On the other axes 0, or the largest coordinate where that is negative: a value inside their range.
         let other = |a: Axis| self.tile().axis_bounds(a).max.min(0);
         let at = |a: &Axis| (*a, if *a == axis { value } else { other(*a) });
         PhysicalCoordinate::new(self.tile().axes().iter().map(at))
     }
 
-    /// Counts places: with padding or a swizzle the image is no sum of progressions any more.
+    /// Counts physical coordinates, because with padding or a swizzle the image is no longer a sum of progressions.
     fn find_gap_by_counting(&self) -> Result<Option<PhysicalCoordinate>> {
         let mut volume = 1i128;
         let mut ranges = Vec::new();
@@ -274,7 +294,8 @@ impl Layout {
             volume = volume.saturating_mul(i128::from(b.max) - i128::from(low) + 1);
             ranges.push((*axis, low, b.max));
         }
-        // Where clashes are found without listing places, counting may be enough.
+        // Where a clash is excluded by the equation alone, the number of physical coordinates is known
+        // without a list: if it equals the volume, there is no gap.
         let what = "whether every place is used";
         if (self.window().is_none() || self.check_enumerable(what).is_err())
             && self.is_injective()?
@@ -285,7 +306,7 @@ impl Layout {
             }
         }
         self.check_enumerable(what)?;
-        // Keys count places in row-major order: the first number that is missing is a gap.
+        // Keys count physical coordinates in row-major order: the first number that is missing is a gap.
         let mut free = 0;
         for key in ListedPlaces::from_layout(self, &ranges)?.distinct_places() {
             if key != free {
@@ -296,7 +317,7 @@ impl Layout {
         Ok((free < volume).then(|| coordinate_of_key(&ranges, free)))
     }
 
-    /// The number of distinct places of one element.
+    /// The number of distinct physical coordinates of one element.
     pub(crate) fn count_distinct_copies(&self) -> Result<i64> {
         let replica = self.tile().replica();
         let moving: Vec<_> = replica.iter().filter(|it| it.stride != 0 && it.extent > 1).collect();
@@ -305,6 +326,8 @@ impl Layout {
         }
         let only_copies = crate::TileLayout::from_shard(moving.into_iter().copied().collect())?;
         let layout = Layout::from(only_copies);
+        // The replicas are taken as the elements of a layout of their own: without a clash they are
+        // all distinct.
         if layout.find_tile_clash()?.is_none() {
             return Ok(layout.size());
         }
@@ -326,15 +349,15 @@ impl Layout {
     }
 }
 
-/// Every place of every element, as a row-major number over ranges of the axes.
+/// Every physical coordinate of every element, as a row-major number over ranges of the axes.
 struct ListedPlaces {
-    /// The number of a place and the row it came from, sorted.
+    /// The number of a physical coordinate and the row it came from, sorted.
     keys: Vec<(i128, u32)>,
     copies: i64,
 }
 
 impl ListedPlaces {
-    /// Call it for at most [`MAX_ENUMERATED_ELEMENTS`] places.
+    /// Call it for at most [`MAX_ENUMERATED_ELEMENTS`] physical coordinates.
     fn from_layout(layout: &Layout, ranges: &[(Axis, i64, i64)]) -> Result<ListedPlaces> {
         let volume = ranges.iter().try_fold(1i128, |v, (_, low, high)| {
             v.checked_mul(i128::from(*high) - i128::from(*low) + 1)
@@ -357,22 +380,24 @@ impl ListedPlaces {
                 number += 1;
             }
         }
+        // The row number is part of the key, so that equal physical coordinates are ordered by element and the
+        // first clash in the list is the one with the smallest elements.
         keys.sort_unstable();
         Ok(ListedPlaces { keys, copies: layout.tile().replica_count() })
     }
 
-    /// The element whose place a row is.
+    /// The element whose physical coordinate a row is.
     fn element_of_row(&self, row: u32) -> i64 {
         i64::from(row) / self.copies
     }
 
-    /// The distinct places, rising.
+    /// The distinct physical coordinates, rising.
     fn distinct_places(&self) -> impl Iterator<Item = i128> + '_ {
         self.keys.chunk_by(|a, b| a.0 == b.0).map(|same| same[0].0)
     }
 }
 
-/// The place of a row-major number over ranges of the axes.
+/// The physical coordinate of a row-major number over ranges of the axes.
 fn coordinate_of_key(ranges: &[(Axis, i64, i64)], key: i128) -> PhysicalCoordinate {
     let mut rest = key;
     let mut place = Vec::with_capacity(ranges.len());

@@ -1,9 +1,10 @@
 //! Linear equations over the integers, added one at a time.
 //!
-//! The solutions so far are one of them plus every integer combination of free directions. An equation
-//! is a value for one combination of the unknowns: Euclid's steps on the directions leave at most one
-//! that changes it, which is then fixed. Where the value is no multiple of that change, or nothing
-//! changes it and it is another one, no integers solve the equations.
+//! The set of solutions is kept as one solution plus all integer combinations of free directions. An
+//! equation prescribes the value of one linear combination of the unknowns. Steps of Euclid's algorithm on
+//! the directions leave at most one direction that changes this value, and the equation fixes its
+//! coefficient. If the missing difference is no multiple of that change, or no direction changes the value
+//! and it is wrong, no integers solve the equations.
 
 /// The integer solutions of some linear equations.
 #[derive(Debug, Clone, Default)]
@@ -29,7 +30,7 @@ impl IntegerSolutions {
         &self.one
     }
 
-    /// What one more equation multiplies and adds, at most.
+    /// The multiplications that one more equation takes, at most.
     pub(super) fn steps_per_equation(&self) -> u64 {
         (self.one.len() * (1 + self.free.len())) as u64
     }
@@ -37,23 +38,26 @@ impl IntegerSolutions {
     /// One more unknown, which no equation so far has.
     pub(super) fn add_unknown(&mut self) {
         self.one.push(0);
+        // No equation so far involves the new unknown, so it is free by itself and 0 in the others.
         self.free.iter_mut().for_each(|direction| direction.push(0));
         let mut own = vec![0; self.one.len()];
         own[self.one.len() - 1] = 1;
         self.free.push(own);
     }
 
-    /// Adds the equation `row . unknowns = value`. The solutions mean nothing after any answer but yes.
+    /// Adds the equation `row . unknowns = value`. After any answer but [`Solvable::Yes`] the solutions
+    /// must not be used.
     pub(super) fn add_equation(&mut self, row: &[i128], value: i128) -> Solvable {
         self.try_equation(row, value).unwrap_or(Solvable::Unknown)
     }
 
-    /// The same; none where a number does not fit.
+    /// The same; `None` where a number does not fit in 128 bits.
     fn try_equation(&mut self, row: &[i128], value: i128) -> Option<Solvable> {
         let missing = value.checked_sub(product(row, &self.one)?)?;
         let mut changes: Vec<i128> =
             self.free.iter().map(|direction| product(row, direction)).collect::<Option<_>>()?;
-        // The smallest change reduces all others, until it is alone.
+        // The smallest change reduces all others, as in Euclid's algorithm on several numbers. In the end
+        // one direction changes the value, by the greatest common divisor of all changes.
         let pivot = loop {
             let smallest = (0..changes.len())
                 .filter(|k| changes[*k] != 0)
@@ -75,6 +79,7 @@ impl IntegerSolutions {
                 break pivot;
             }
         };
+        // Every reachable value differs by a multiple of that divisor.
         if missing % changes[pivot] != 0 {
             return Some(Solvable::No);
         }

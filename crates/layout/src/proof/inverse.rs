@@ -1,4 +1,4 @@
-//! Inverses: from places back to indices, as layouts.
+//! Inverses: from physical coordinates to indices, as layouts.
 
 use crate::axis::Axis;
 use crate::error::{LayoutError, Result};
@@ -12,9 +12,9 @@ use crate::swizzle::Swizzle;
 use crate::tile::{Iter, TileLayout};
 use smallvec::smallvec;
 
-/// A layout from places to flat indices.
+/// A layout from physical coordinates to flat indices.
 ///
-/// Its domain is the box of places, row-major over `shape`, one dimension per axis of `axes`; its
+/// Its domain is the box of physical coordinates, row-major over `shape`, one dimension per axis of `axes`; its
 /// coordinate on `m` is the flat index of the element.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InverseLayout {
@@ -26,7 +26,7 @@ pub struct InverseLayout {
     pub shape: Vec<i64>,
 }
 
-/// A shard iter with its weight in the flat index.
+/// A shard iter with its weight in the flat index; 0 for a replica, which counts nothing.
 #[derive(Debug, Clone, Copy)]
 struct WeightedIter {
     it: Iter,
@@ -34,14 +34,16 @@ struct WeightedIter {
 }
 
 /// Addresses looked at to prove the inverse of a swizzle.
+// Larger layouts mostly have power-of-two iters only, which are proved bit by bit whatever their
+// size.
 const PROOF_LIMIT: i64 = 1 << 20;
 
 impl Layout {
     /// The exact inverse of a bijective layout: `inverse(L)(L(i)) = i` and `L(inverse(L)(p)) = p`.
     ///
-    /// Two elements in one place, or a place without an element, are errors with that witness. The
-    /// inverse of a swizzled layout is swizzled where some swizzle gives it; a refusal is a proof that
-    /// none does.
+    /// Two elements at one physical coordinate, or a physical coordinate without an element, are errors
+    /// with that witness. The inverse of a swizzled layout is swizzled where some swizzle gives it; a
+    /// refusal is a proof that none does.
     pub fn exact_inverse(&self) -> Result<InverseLayout> {
         self.require_unpadded("inverse")?;
         if let Some((a, b, place)) = self.find_clash()? {
@@ -51,8 +53,11 @@ impl Layout {
             return Err(LayoutError::NotCovered { place: Box::new(place) });
         }
         self.check_one_place_each()?;
+        // With a swizzle, the tile layout may have gaps although the swizzled one has none, because the
+        // test for coverage above was about swizzled addresses.
         let Some(sw) = self.effective_swizzle() else { return build_inverse(self.tile()) };
-        // Whole blocks of the swizzle without a gap have none after it either.
+        // Whole blocks of the swizzle that have no gap have none after it either, so the inverse of the
+        // tile layout exists and only the swizzle has to be moved to its other side.
         let whole = self.tile().size() % (1 << sw.affected_low_bits()) == 0
             && Layout::from(self.tile().clone()).find_unused_place()?.is_none();
         match whole.then(|| self.unswizzle_inverse(build_inverse(self.tile())?)) {
@@ -61,7 +66,8 @@ impl Layout {
         }
     }
 
-    /// An element with several places has no one place to come back from.
+    /// Refuses replicas: an inverse maps each physical coordinate to an index, and its own inverse must
+    /// give one physical coordinate.
     fn check_one_place_each(&self) -> Result<()> {
         if self.count_distinct_copies()? == 1 {
             return Ok(());
@@ -87,6 +93,9 @@ impl Layout {
         if back.size() % (1 << sw.affected_low_bits()) != 0 {
             return Err(refuse());
         }
+        // Where a bit field of the address ends up after `T^-1`: its lowest bit, if all bits move
+        // to consecutive bits in order. Otherwise the conjugated swizzle XORs scattered bits, which
+        // is no swizzle.
         let field = |from: u32| -> Option<u32> {
             let mut start = None;
             for k in 0..sw.swizzle_len() {
@@ -115,12 +124,15 @@ impl Layout {
             read > written,
         )
         .map_err(|_| refuse())?;
-        // Places between the elements may map below 0, where no swizzle is.
+        // Physical coordinates between the elements may map below 0, where a swizzle is not defined.
         let layout = Layout::from_swizzled_tile(moved, back.clone()).map_err(|_| refuse())?;
-        // Prove it on every low address where the digits above add what both sides pass through,
-        // and on every address where they do not.
+        // The fields are a candidate only; this proves it. One block is enough where the digits above it
+        // add multiples of the moved swizzle's period, because both sides commute with these. Otherwise
+        // every address is compared.
         let m = back.axis_index(Axis::M).ok_or_else(refuse)?;
         let block = 1i64 << sw.affected_low_bits();
+        // A multiple of the period commutes with the swizzle, so such a digit can be left out of
+        // the proof.
         let passes =
             |it: &Iter| it.extent == 1 || it.stride % (1i64 << moved.affected_low_bits()) == 0;
         let apart = back.group(&[back.size() / block, block]);
@@ -147,7 +159,8 @@ impl Layout {
 impl Layout {
     /// The inverse of a bijective layout under whatever swizzle gives it.
     ///
-    /// Swizzled, a tile layout with gaps may have none: the domain is that of the swizzled places.
+    /// A tile layout with gaps may have none after its swizzle, so the domain is computed from the swizzled
+    /// physical coordinates.
     fn search_inverse(&self) -> Result<InverseLayout> {
         let what = "the inverse of a swizzled layout";
         if self.size() > MAX_SEARCHED_PLACES {
@@ -174,7 +187,8 @@ impl Layout {
     }
 }
 
-/// Places listed to find the inverse of a swizzled layout.
+/// Physical coordinates listed to find the inverse of a swizzled layout.
+// `find_layout_of_places` bounds this list once more, times the number of swizzles.
 const MAX_SEARCHED_PLACES: i64 = 1 << 16;
 
 impl InverseLayout {
@@ -184,7 +198,7 @@ impl InverseLayout {
         Ok(InverseLayout { layout: TileLayout::row_major(&shape)?.into(), axes, shape })
     }
 
-    /// The sum of what the digits of every axis give.
+    /// The inverse whose value is the sum of the values that the digits of every axis contribute.
     pub(super) fn of_digits(axes: Vec<Axis>, digits: Vec<Digits>) -> Result<InverseLayout> {
         let (mut shard, mut shape, mut start) = (Vec::new(), Vec::new(), 0i128);
         for found in digits {
@@ -201,7 +215,7 @@ impl InverseLayout {
         })
     }
 
-    /// The same inverse on whole blocks of a swizzle: places past the last element map anywhere.
+    /// The same inverse on whole blocks of a swizzle: physical coordinates past the last element map anywhere.
     pub(super) fn extend_to_whole_blocks(self, swizzle: Option<Swizzle>) -> Result<InverseLayout> {
         let Some(sw) = swizzle.filter(|_| self.axes == [Axis::M]) else { return Ok(self) };
         let tile = self.layout.tile();
@@ -209,6 +223,9 @@ impl InverseLayout {
         let Some(outermost) = shard.first_mut() else { return Ok(self) };
         let (block, inner) =
             (1i128 << sw.affected_low_bits(), i128::from(tile.size() / outermost.extent.max(1)));
+        // The smallest multiple of the outer extent for which the size is a multiple of the block.
+        // A swizzle is checked on whole blocks only, and rounding up adds physical coordinates that hold no
+        // element.
         let step = block / gcd(inner, block);
         let extent = (i128::from(outermost.extent) + step - 1) / step * step;
         outermost.extent = narrow_to_i64(extent, "the domain of the inverse")?;
@@ -265,8 +282,8 @@ fn build_inverse(tile: &TileLayout) -> Result<InverseLayout> {
     InverseLayout::of_digits(axes, digits)
 }
 
-/// The digits of a coordinate on one axis that the chain of its iters gives, with the proof that they
-/// give back what the iters put there.
+/// The digits of a coordinate on one axis that the chain of its iters gives, proved to recover the index
+/// digits of these iters.
 pub(super) fn digits_by_chain(tile: &TileLayout, axis: Axis) -> Result<Digits> {
     let iters = weighted_iters(tile);
     let digits = find_axis_digits(tile, axis, &chain_of(&iters, axis))?;
@@ -295,8 +312,9 @@ fn chain_of(iters: &[WeightedIter], axis: Axis) -> Vec<WeightedIter> {
     chain
 }
 
-/// Proves that the digits of one axis give back what its iters put there: gaps and offsets make that
-/// less than obvious.
+/// Proves that the digits of one axis recover the index digits of its iters. With gaps and offsets a digit
+/// may carry where the construction assumes that it does not, so the result is composed with the layout and
+/// compared with the identity.
 fn prove_axis_digits(
     tile: &TileLayout,
     axis: Axis,
@@ -318,7 +336,7 @@ fn prove_axis_digits(
     }
 }
 
-/// The digits of a coordinate on one axis; their start is what its zero contributes.
+/// The digits of a coordinate on one axis; their start is the index part of coordinate 0.
 fn find_axis_digits(tile: &TileLayout, axis: Axis, chain: &[WeightedIter]) -> Result<Digits> {
     let mut digits: Vec<(i64, i64)> = Vec::new();
     let mut base = 0;
@@ -330,20 +348,22 @@ fn find_axis_digits(tile: &TileLayout, axis: Axis, chain: &[WeightedIter]) -> Re
     }
     for (i, w) in chain.iter().enumerate() {
         let stride = i64::try_from(w.it.stride.unsigned_abs()).unwrap_or(i64::MAX);
-        // Between two elements there may be more places than a multiple of those below, as long as
-        // the last digit can count them.
+        // Between two elements there may be more physical coordinates than the digits below reach, as long
+        // as the digit before can be widened to count them.
         let step = if i == 0 { 1 } else { chain[i - 1].it.stride.saturating_abs() };
         if stride < reached || stride % step != 0 {
             return Err(no_chain_error(w.weight));
         }
         if stride > reached {
-            // Places between two elements: a digit that says nothing, or room in the last digit.
+            // Physical coordinates between two elements: the digit below is widened, or, if there is none, a digit of
+            // stride 0 steps over them.
             match digits.last_mut() {
                 Some((extent, _)) => *extent = stride / step,
                 None => digits.push((stride, 0)),
             }
         }
-        // The offset shifts this digit by a constant, as long as that makes no carry.
+        // The offset shifts this digit by a constant, as long as that causes no carry. Whether it does is
+        // left to `prove_axis_digits`.
         let top = i + 1 == chain.len();
         let next = if top { i64::MAX } else { chain[i + 1].it.stride.saturating_abs() };
         let low = if top { rest / stride } else { rest % next / stride };

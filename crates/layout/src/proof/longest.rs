@@ -1,13 +1,15 @@
-//! The longest layout that goes through given sets, one for each index: an exact search.
+//! The longest layout whose value at every index is a member of a given set: an exact search.
 //!
-//! The digits of a layout are forced from the inside out: with the values below index `w` known, the
-//! value at `w` gives the stride of the next digit, and its extent ends where the sets leave it. A
-//! digit may end earlier only where the set at its end offers another value, so where every set has
-//! one value nothing branches.
+//! The digits of a layout are determined from the innermost outwards: with the values below index `w`
+//! known, the value at `w` gives the stride of the next digit, which ends at the latest where a value is
+//! not in its set. It can end earlier only at an index whose set has another value, so where every set has
+//! one value the search does not branch.
 
 use std::ops::ControlFlow;
 
 /// Values that one question may compare before the best layout so far is taken.
+// A step is a binary search in a small set. The limit bounds layouts with many elements at one
+// physical coordinate, where the sets multiply the choices.
 pub(super) const STEP_LIMIT: u64 = 1 << 22;
 
 /// Digits as (extent, stride), innermost first, that begin at `start`.
@@ -42,8 +44,8 @@ struct LongestSearch<'a> {
 }
 
 impl LongestSearch<'_> {
-    /// Continues the layout whose values are `known`, and keeps the longest that is met. Breaks where
-    /// no longer one exists or the search has taken too long.
+    /// Extends the layout whose values are `known`, and keeps the longest one found. Breaks where none can
+    /// be longer or the step limit is passed.
     fn grow_digits(&mut self, known: &[i64], digits: &mut Vec<(i64, i64)>) -> ControlFlow<()> {
         let weight = known.len();
         if weight > self.best.len {
@@ -55,12 +57,16 @@ impl LongestSearch<'_> {
         let continued = digits.last().map(|(extent, stride)| extent * stride);
         for value in self.sets.get(weight).into_iter().flatten() {
             let stride = value - known[0];
+            // A stride that continues the digit before gives a function that is also found with a longer
+            // extent of that digit.
             if Some(stride) == continued {
                 continue;
             }
             let most = self.count_repetitions(known, stride);
             for extent in (2..=most).rev() {
                 let end = weight * extent;
+                // A digit that could go on but stops here needs another value at `end`. With one
+                // value in the set, that is the value the digit itself has.
                 if extent < most && self.sets[end].len() == 1 {
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! From a place back to the elements it holds.
+//! From a physical coordinate to the elements that it holds.
 
 use crate::axis::Axis;
 use crate::error::{LayoutError, Result};
@@ -6,12 +6,12 @@ use crate::layout::Layout;
 use crate::proof::solve::{DigitSolver, DigitTerm};
 use crate::tile::Iter;
 
-/// What a place holds.
+/// The content of a physical coordinate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlaceContent {
     /// The flat indices of the elements stored there, sorted; more than one where they alias.
     Elements(Vec<i64>),
-    /// No element lives there, but an index of the padded domain outside of the window maps there.
+    /// No element is stored there, but an index of the padded domain outside of the window maps there.
     Padding,
     /// Inside the range of every axis, and nothing maps there.
     Gap,
@@ -19,14 +19,14 @@ pub enum PlaceContent {
     Outside,
 }
 
-/// More elements in one place than this are not listed.
+/// More elements at one physical coordinate than this are not listed.
 const MAX_ELEMENTS_PER_PLACE: usize = 1 << 16;
 
 impl Layout {
-    /// The elements at a place. Axes not named count as 0.
+    /// The elements at a physical coordinate. Axes not named count as 0.
     ///
-    /// **Law**: `i` is in `lookup(p)` exactly when `p` is in `places(i)`; a place is padding exactly
-    /// when `padded()` has an element there and `self` has none.
+    /// **Law**: `i` is among the elements at `p` exactly when `p` is among `physical_coordinates(i)`; `p`
+    /// is padding exactly when `padded_domain()` has an element there and `self` has none.
     pub fn look_up_place(&self, place: &[(Axis, i64)]) -> Result<PlaceContent> {
         if self.size() == 0 {
             return Ok(PlaceContent::Outside);
@@ -38,11 +38,13 @@ impl Layout {
                 return Ok(PlaceContent::Outside);
             }
         }
+        // An axis that a layout does not mention has the coordinate 0 for every element.
         if place.iter().any(|(a, v)| *v != 0 && !self.tile().axes().contains(a)) {
             return Ok(PlaceContent::Outside);
         }
         let mut found = self.solve_place_digits(&at, MAX_ELEMENTS_PER_PLACE + 1)?;
         found.sort_unstable();
+        // One element may reach the physical coordinate in several replicas.
         found.dedup();
         if found.len() > MAX_ELEMENTS_PER_PLACE {
             let limit = MAX_ELEMENTS_PER_PLACE as u64;
@@ -56,13 +58,13 @@ impl Layout {
         Ok(if padding { PlaceContent::Padding } else { PlaceContent::Gap })
     }
 
-    /// Some element at a place, if there is one.
+    /// Some element at a physical coordinate, if there is one.
     pub(crate) fn look_up_first(&self, place: &[(Axis, i64)]) -> Result<Option<i64>> {
         let at = |axis: Axis| place.iter().find(|(a, _)| *a == axis).map_or(0, |(_, v)| *v);
         Ok(self.solve_place_digits(&at, 1)?.first().copied())
     }
 
-    /// Up to `enough` flat indices (with repetition) of elements at a place.
+    /// Up to `enough` flat indices (with repetition) of elements at a physical coordinate.
     fn solve_place_digits(&self, at: &dyn Fn(Axis) -> i64, enough: usize) -> Result<Vec<i64>> {
         // Each iter moves on one axis, so the digits of each axis are found on their own, and the
         // elements are the combinations.
@@ -80,6 +82,7 @@ impl Layout {
                 && *axis == Axis::M
                 && target >= 0
             {
+                // A swizzle is its own inverse, so applying it to the target undoes it.
                 target = sw.apply_to_address(target);
             }
             let Some(target) = target.checked_sub(self.tile().offset_on(*axis)) else {
@@ -95,7 +98,8 @@ impl Layout {
                 .chain(&copies)
                 .map(|(_, it)| DigitTerm { low: 0, high: it.extent - 1, stride: it.stride })
                 .collect();
-            // The last axis may stop as soon as enough is known, unless padding hides some.
+            // On the last axis the search may stop as soon as enough is known, unless some of the indices
+            // found are padding.
             let cap = if i + 1 == axes.len() && window.is_none() {
                 enough
             } else {

@@ -27,6 +27,7 @@ pub fn find_common_refinement(
 
 /// The common refinement of lists of extents with equal products. Unit extents disappear.
 pub(crate) fn refine_extents(lists: &[Vec<i64>]) -> Result<Vec<i64>> {
+    // An empty layout has no boundaries to respect, and products of its extents would all be 0.
     if lists.iter().flatten().any(|e| *e == 0) {
         return Ok(vec![0]);
     }
@@ -40,6 +41,8 @@ pub(crate) fn refine_extents(lists: &[Vec<i64>]) -> Result<Vec<i64>> {
             boundaries.push(weight);
         }
     }
+    // Boundaries of one list divide one another. The union of several lists has that property
+    // exactly if each divides the next larger one, and then it is the smallest common refinement.
     boundaries.sort_unstable();
     boundaries.dedup();
     let mut extents = Vec::with_capacity(boundaries.len());

@@ -1,5 +1,5 @@
-//! Replicas as sets of places, for what their iters do not tell: compositions in which they carry, and
-//! what is left of them without some.
+//! Replicas as sets of physical coordinates, for two questions that their iters alone do not answer: compositions in
+//! which replica digits carry, and the replicas that remain when some are removed.
 
 use crate::axis::Axis;
 use crate::error::{LayoutError, Result};
@@ -10,18 +10,19 @@ use crate::radix::{AxisVector, NotLinear, scan_for_digits};
 use crate::tile::{Iter, TileLayout};
 use std::collections::BTreeSet;
 
-/// Places listed before an exact answer is refused.
+/// Physical coordinates listed before an exact answer is refused.
+// Each listed physical coordinate is a vector on the heap, so that a full list takes tens of megabytes.
 const MAX_LISTED_PLACES: i64 = 1 << 20;
-/// Places of one element that are taken apart into replicas.
+/// Physical coordinates of one element that are decomposed into replica iters.
 const MAX_COPIES: usize = 1 << 10;
 
 type PlaceSet = BTreeSet<i64>;
 
 /// `i -> { a(p) | p in b(i) }` for a `b` on one memory axis, inside the domain of `a`.
 ///
-/// In a tile layout the places of every element are those of the first, moved. Where some are not, or
-/// no iters move them so, that element is the witness; and if they are, the places of the first
-/// element must be sums of progressions.
+/// In a tile layout the physical coordinates of every element are those of the first element, shifted. An
+/// element for which this fails, or a shift that no iters produce, is the witness of the refusal. Otherwise
+/// the physical coordinates of the first element must be sums of progressions.
 pub(crate) fn compose_place_sets(a: &TileLayout, b: &TileLayout, axis: Axis) -> Result<TileLayout> {
     let what = "the composition";
     let places = b.size().saturating_mul(b.replica_count()).saturating_mul(a.replica_count());
@@ -43,10 +44,11 @@ pub(crate) fn compose_place_sets(a: &TileLayout, b: &TileLayout, axis: Axis) -> 
         let moved: BTreeSet<Vec<i64>> =
             all.iter().map(|p| p.iter().zip(&low).map(|(v, l)| v - l).collect()).collect();
         corners.push(low.iter().map(|v| i128::from(*v)).collect());
+        // Sets are compared from their lowest corner on, because equal finite sets up to a shift
+        // agree after that.
         if *first.get_or_insert_with(|| moved.clone()) != moved {
             let reason = format!(
-                "the places of element {i} are not those of element 0, moved, as in every layout \
-                 without a swizzle"
+                "the places of element {i} are not those of element 0 shifted, as they are in every layout without a swizzle"
             );
             return Err(LayoutError::NotExpressible { reason, index: i });
         }
@@ -57,7 +59,8 @@ pub(crate) fn compose_place_sets(a: &TileLayout, b: &TileLayout, axis: Axis) -> 
         .map_err(|refusal| match refusal {
             NotLinear::At(i) | NotLinear::TwoAxes(i) => {
                 let index = i64::try_from(i).unwrap_or(i64::MAX);
-                let reason = format!("no iters move the places of element 0 to element {index}");
+                let reason =
+                    format!("no iters shift the places of element 0 to those of element {index}");
                 LayoutError::NotExpressible { reason, index }
             }
             NotLinear::TooLarge => {
@@ -73,7 +76,7 @@ pub(crate) fn compose_place_sets(a: &TileLayout, b: &TileLayout, axis: Axis) -> 
     TileLayout::new(shard, replica, offset)
 }
 
-/// Replica iters whose places, from 0 on, are this set.
+/// Replica iters whose physical coordinates, from 0 on, are this set.
 fn as_replica_iters(set: &BTreeSet<Vec<i64>>, axes: &[Axis]) -> Result<Vec<Iter>> {
     let mut replica = Vec::new();
     let mut volume = 1;
@@ -91,13 +94,15 @@ fn as_replica_iters(set: &BTreeSet<Vec<i64>>, axes: &[Axis]) -> Result<Vec<Iter>
         };
         replica.extend(steps.into_iter().map(|(extent, stride)| Iter::new(extent, stride, *axis)));
     }
+    // The projections multiply to at least the set. Equality means that the set is the product,
+    // which is what replicas on several axes always are.
     if volume != set.len() {
-        // Each replica moves on one axis, so the places of an element fill a box of coordinates.
+        // Each replica moves on one axis, so the physical coordinates of an element fill a box of coordinates.
         let held =
             |p: &Vec<i64>| PhysicalCoordinate::new(axes.iter().copied().zip(p.iter().copied()));
         let shown = set.iter().next_back().map(held);
         let reason = format!(
-            "the {} places of element 0 (up to {shown:?} from the lowest) are no product of \
+            "the {} places of element 0 (up to {shown:?} from the lowest) are not a product of \
              coordinates, as those of replicas are",
             set.len()
         );
@@ -106,10 +111,10 @@ fn as_replica_iters(set: &BTreeSet<Vec<i64>>, axes: &[Axis]) -> Result<Vec<Iter>
     Ok(replica)
 }
 
-/// Replicas that together with `part` have the places of `all`; none where no replicas do. Strides run
+/// Replicas that together with `part` have the physical coordinates of `all`; none where no replicas do. Strides run
 /// upwards in both.
 ///
-/// On each axis the places to be found are among the starts from which all of `part` stays inside.
+/// On each axis, the result consists of starts from which all of `part` stays inside the set of `all`.
 pub(crate) fn find_remaining_replicas(all: &[Iter], part: &[Iter]) -> Result<Option<Vec<Iter>>> {
     let mut axes: Vec<Axis> = all.iter().chain(part).map(|it| it.axis).collect();
     axes.sort_unstable();
@@ -129,6 +134,8 @@ pub(crate) fn find_remaining_replicas(all: &[Iter], part: &[Iter]) -> Result<Opt
         if with(&starts) != whole {
             return Ok(None);
         }
+        // All starts cover the set, and so may fewer of them. Which choice is a sum of progressions
+        // is not known in advance, so both the largest and a smallest one are tried.
         let (mut least, mut held) = (PlaceSet::new(), PlaceSet::new());
         for x in &starts {
             if some.iter().any(|v| !held.contains(&(x + v))) {
@@ -149,7 +156,7 @@ pub(crate) fn find_remaining_replicas(all: &[Iter], part: &[Iter]) -> Result<Opt
     Ok(Some(found))
 }
 
-/// The sums of the steps of iters on an axis; none where there are too many.
+/// The sums of the steps of iters on an axis; `None` where there are too many.
 fn sums_of_steps(iters: &[Iter], axis: Axis) -> Option<PlaceSet> {
     let mut all = PlaceSet::from([0]);
     for it in iters.iter().filter(|it| it.axis == axis) {
@@ -169,17 +176,21 @@ fn undecided_error(what: &str) -> LayoutError {
     LayoutError::Undecided { reason: format!("{what} were not recognised as sums of progressions") }
 }
 
-/// Sets looked at to take one apart: choices multiply where progressions overlap.
+/// Sets that one decomposition may visit. Choices multiply where progressions overlap, so that the
+/// recursion would be exponential without a bound.
 const MAX_DECOMPOSITION_TRIES: u32 = 1 << 10;
 
 /// Progressions (extent, stride) whose sums are the set, which holds 0 and nothing below.
 ///
-/// The smallest step must be a stride. Its extent is tried from the longest down; what is left are
-/// all starts from which the whole progression stays inside, or just as many as are needed.
+/// The smallest step must be a stride. Its extent is tried from the longest down; the rest of the
+/// decomposition is that of the set of all starts from which the whole progression stays inside, or of as
+/// few of them as cover the set.
 fn decompose_progressions(set: &PlaceSet, tries: &mut u32) -> Option<Vec<(i64, i64)>> {
     *tries = tries.checked_sub(1)?;
     let Some(stride) = set.iter().find(|v| **v > 0).copied() else { return Some(Vec::new()) };
     let longest = (1..).take_while(|k| set.contains(&(k * stride))).count() + 1;
+    // The smallest positive element can only be a single step of the smallest stride, as every
+    // other sum is larger. So the stride is forced, and only the extent is a choice.
     for extent in (2..=i64::try_from(longest).ok()?).rev() {
         let run = |x: i64| (0..extent).map(move |k| x + k * stride);
         let starts: PlaceSet =

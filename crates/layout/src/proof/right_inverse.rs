@@ -1,4 +1,4 @@
-//! Right inverses: elements for the first places, as a layout.
+//! Right inverses: elements for the first physical coordinates, as a layout.
 
 use crate::axis::Axis;
 use crate::error::{LayoutError, Result};
@@ -13,26 +13,32 @@ use crate::tile::{Iter, TileLayout};
 use smallvec::smallvec;
 
 /// Elements listed to find the longest right inverse.
+// The search evaluates candidates on prefixes of the list, so its cost is the list times the number
+// of choices, and `longest::STEP_LIMIT` is 64 passes over a full list.
 const MAX_LISTED_ELEMENTS: i64 = 1 << 16;
 
 /// Elements of a swizzled layout up to which every swizzle of its right inverse is tried.
+// Each swizzle repeats the search, and the 12 bits of such an index have 525 of them.
 const SWIZZLES_TRIED: usize = 1 << 12;
 
 impl Layout {
-    /// A layout `R` on the places `[0, n)` of every axis with `p` among the places of `L(R(p))`.
+    /// A layout `R` on the physical coordinates `[0, n)` of every axis with `p` among the physical
+    /// coordinates of `L(R(p))`.
     ///
-    /// No layout is one on more places, for each axis alone: a place without an element ends it, or
-    /// every place that a longer one could have is looked at. Above 65,536 elements, or where elements
-    /// share places in so many ways that the search is cut off, `n` is as large as the chain of steps
-    /// along the iters whose strides are 1, then the product of the extents before, makes it.
+    /// On each axis no such layout has a larger `n`: either no element is at the next physical coordinate,
+    /// or every longer candidate was searched. Above 65,536 elements, or where elements share physical
+    /// coordinates in so many ways that the search is cut off, `n` is the length of the chain of iters
+    /// whose strides are 1, then the product of the extents before.
     ///
     /// Where `L` is swizzled, `R` may be: no swizzle gives a longer one, up to 4,096 elements.
     ///
-    /// That no element lives in place 0 is the only refusal ([`LayoutError::NotCovered`]), apart from a
+    /// That no element is at physical coordinate 0 is the only refusal ([`LayoutError::NotCovered`]), apart from a
     /// search for one that is too large.
     pub fn right_inverse(&self) -> Result<InverseLayout> {
         let found = self.right_inverse_by_strides()?;
         let n = self.tile().size().saturating_mul(self.tile().replica_count());
+        // An inverse that ends before a physical coordinate without an element cannot be extended, so the search
+        // would find the same length.
         if n == 0 || n > MAX_LISTED_ELEMENTS || self.ends_at_a_gap(&found)? {
             return Ok(found);
         }
@@ -40,14 +46,14 @@ impl Layout {
         Ok(if longest.layout.size() > found.layout.size() { longest } else { found })
     }
 
-    /// A layout `R` on the places `[0, n)` of every axis with `p` among the places of `L(R(p))`, as the
-    /// strides of `L` give it; CuTe's right inverse.
+    /// A layout `R` on the physical coordinates `[0, n)` of every axis with `p` among the physical
+    /// coordinates of `L(R(p))`, as the strides of `L` give it; CuTe's right inverse.
     ///
-    /// It begins at an element that lives in place 0 and steps along the iters whose strides are 1,
-    /// then the product of the extents before (backwards where an iter runs backwards); `n` is as
-    /// large as these steps give a layout, and [`Layout::right_inverse`] may find a longer one. A
-    /// swizzle is followed as far as it leaves addresses where they are, or whole where the inverse of
-    /// its tile layout keeps its bit fields together.
+    /// It begins at an element at physical coordinate 0 and steps along the iters whose strides are 1, then
+    /// the product of the extents before (backwards where an iter runs backwards); `n` is as large as these
+    /// steps give a layout, and [`Layout::right_inverse`] may find a longer one. A swizzled layout is
+    /// inverted up to the first address that the swizzle changes, or whole where the inverse of its tile
+    /// layout keeps the bit fields of the swizzle together.
     pub fn right_inverse_by_strides(&self) -> Result<InverseLayout> {
         self.require_unpadded("right_inverse")?;
         let tile = self.tile();
@@ -70,11 +76,12 @@ impl Layout {
         if let Ok(whole) = self.unswizzle_inverse(found) {
             return Ok(whole);
         }
+        // Below the lowest bit that the swizzle reads, every address is its own image.
         let read = sw.per_element() + if sw.is_inner() { sw.atom_len() } else { 0 };
         invert_along_chains(tile, start, &axes, 1 << read)
     }
 
-    /// Whether on every axis no element lives in the first place that an inverse leaves out.
+    /// Whether on every axis no element is at the first physical coordinate that an inverse leaves out.
     fn ends_at_a_gap(&self, inverse: &InverseLayout) -> Result<bool> {
         for (axis, end) in inverse.axes.iter().zip(&inverse.shape) {
             if self.look_up_first(&[(*axis, *end)])?.is_some() {
@@ -92,6 +99,7 @@ impl Layout {
         for axis in &found.axes {
             let sets = self.index_parts_of_places(*axis);
             let mut best = find_longest_through(&sets, &mut steps);
+            // A search that covers every set cannot be improved by a swizzle.
             if swizzled && sets.len() <= SWIZZLES_TRIED && best.len < sets.len() {
                 (best, swizzle) = find_longest_swizzled(&sets, best, &mut steps);
             }
@@ -109,7 +117,7 @@ impl Layout {
     }
 
     /// Every coordinate on `axis` that the digits of the iters on that axis reach, in any of their
-    /// copies, with what these digits count in the flat index.
+    /// copies, with what these digits contribute to the flat index.
     pub(super) fn parts_on(&self, axis: Axis) -> Vec<(i64, i64)> {
         let mut weight = self.tile().size();
         let mut reached = vec![(self.tile().offset_on(axis), 0i64)];
@@ -136,8 +144,8 @@ impl Layout {
         reached
     }
 
-    /// For each place of `axis` from 0 up to the first that is free, what the digits of the iters on
-    /// that axis count in the flat index where they reach it.
+    /// For each physical coordinate of `axis` from 0 up to the first free one, the contributions to the
+    /// flat index of the digits that reach it.
     fn index_parts_of_places(&self, axis: Axis) -> Vec<Vec<i64>> {
         let reached = self.parts_on(axis);
         let mut sets = vec![Vec::new(); reached.len()];
@@ -146,6 +154,8 @@ impl Layout {
                 set.push(part);
             }
         }
+        // A right inverse has a value at every physical coordinate of its domain, so nothing past a free
+        // physical coordinate counts.
         let end = sets.iter().position(Vec::is_empty).unwrap_or(sets.len());
         sets.truncate(end);
         for set in &mut sets {
@@ -181,8 +191,8 @@ fn find_longest_swizzled(
     best
 }
 
-/// The right inverse of a tile layout from the element `start` at place 0 on; on `m` at most so many
-/// places.
+/// The right inverse of a tile layout from the element `start` at physical coordinate 0 on; on `m` with at
+/// most `most` physical coordinates.
 fn invert_along_chains(
     tile: &TileLayout,
     start: i64,
@@ -200,9 +210,12 @@ fn invert_along_chains(
         let mut mine: Vec<(Iter, i64)> =
             iters.iter().filter(|(it, _)| it.moves_on_axis(*axis)).copied().collect();
         mine.sort_by_key(|(it, _)| (it.stride.unsigned_abs(), std::cmp::Reverse(it.extent)));
-        // The chain counts upwards from its lowest place; the start is somewhere along it.
+        // The chain counts upwards from its lowest physical coordinate, and the start may be anywhere along
+        // it, because an iter of negative stride reaches physical coordinates below its first one.
         let (mut chain, mut reached, mut at) = (Vec::new(), 1i128, 0i128);
         for (it, weight) in mine {
+            // The next iter of the chain steps exactly over the physical coordinates reached so far. Another
+            // stride would leave a gap, or reach a physical coordinate again.
             if i128::from(it.stride).abs() != reached {
                 continue;
             }

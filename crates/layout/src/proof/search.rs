@@ -1,4 +1,4 @@
-//! Which swizzle and which iters give a function: every swizzle is tried.
+//! The swizzle and the iters that give a function that is listed value by value: every swizzle is tried.
 
 use crate::axis::Axis;
 use crate::error::{LayoutError, Result};
@@ -9,14 +9,17 @@ use crate::radix::{AxisVector, NotLinear, scan_for_digits};
 use crate::swizzle::Swizzle;
 use crate::tile::TileLayout;
 
-/// Places looked at, over all swizzles, before an exact answer is refused.
+/// Physical coordinates examined, over all swizzles, before the question is refused as too large.
+// Each candidate swizzle scans the whole list: 16 address bits have 1,188 candidates, so that lists
+// of up to 2^13 elements are decided in any case.
 const MAX_EXAMINED_PLACES: usize = 1 << 24;
 
-/// The layout, swizzle included, whose element `i` lives at `places[i]` on `axes`.
+/// The layout, swizzle included, that maps each index `i` to `places[i]` on `axes`.
 ///
-/// A swizzle undoes itself, so it is the right one exactly when the places, swizzled, are those of
-/// iters. Fields of bits that no place sets change nothing and are not tried. The witness of a
-/// refusal is an index up to which no swizzle leaves places that iters have.
+/// A swizzle is its own inverse, so it is the right one exactly when the physical coordinates, swizzled,
+/// are a mixed-radix function of the index. Fields of bits that no physical coordinate sets change nothing
+/// and are not tried. The witness of a refusal is the largest index at which a candidate failed: the
+/// elements up to it rule out every swizzle.
 pub(crate) fn find_layout_of_places(
     places: &[AxisVector],
     axes: &[Axis],
@@ -53,6 +56,8 @@ pub(crate) fn find_layout_of_places(
                     None => Ok(tile.into()),
                 };
             }
+            // Each candidate is ruled out by the elements up to its own witness, so the largest
+            // witness rules out all of them together.
             Err(NotLinear::At(i) | NotLinear::TwoAxes(i)) => index = index.max(i),
             Err(NotLinear::TooLarge) => {
                 return Err(LayoutError::TooLarge { what, limit: MAX_EXAMINED_PLACES as u64 });
@@ -64,8 +69,9 @@ pub(crate) fn find_layout_of_places(
     Err(LayoutError::NotExpressible { reason, index })
 }
 
-/// No swizzle, and every one that moves some place; the simplest first.
+/// No swizzle, and every one that moves some physical coordinate; the simplest first.
 fn candidate_swizzles(places: &[AxisVector], m: usize) -> Vec<Option<Swizzle>> {
+    // A swizzle is not defined below 0, and above 2^61 it has no room for a second field of bits.
     let set = places.iter().fold(0, |set, p| set | p[m]);
     if places.iter().any(|p| p[m] < 0) || set >= 1 << 61 {
         return vec![None];
@@ -73,9 +79,9 @@ fn candidate_swizzles(places: &[AxisVector], m: usize) -> Vec<Option<Swizzle>> {
     swizzles_moving_bits(set)
 }
 
-/// No swizzle, and every one that moves some address whose bits are among those of `set`, which is
-/// below 2^61. A swizzle that reads a bit further from the one it writes acts like none of these only
-/// where the places have iters without it.
+/// No swizzle, and every one that moves some address whose bits are among those of `set`, which is below
+/// 2^61. A swizzle whose field is longer acts on these addresses like one of these, because the other bits
+/// that it reads are 0.
 pub(super) fn swizzles_moving_bits(set: i128) -> Vec<Option<Swizzle>> {
     let mut all = vec![None];
     let top = i64::from(128 - set.leading_zeros());
@@ -85,6 +91,8 @@ pub(super) fn swizzles_moving_bits(set: i128) -> Vec<Option<Swizzle>> {
                 for len in 1..=distance {
                     // Only the bits that are read decide; none of them beyond the top is set.
                     let read = if inner { low + distance } else { low };
+                    // A field whose highest bit is never set acts like the shorter field without
+                    // that bit, which is tried by itself.
                     let highest = read + len - 1;
                     if highest < top && set >> highest & 1 == 1 {
                         all.extend(Swizzle::new(low, len, distance, inner).ok().map(Some));

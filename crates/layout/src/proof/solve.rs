@@ -1,4 +1,4 @@
-//! Which digits reach a coordinate: bounded integer equations, searched with exact pruning.
+//! The digits that reach a coordinate: bounded linear equations over the integers, searched with exact pruning.
 
 use crate::error::{LayoutError, Result};
 use crate::int::gcd;
@@ -12,6 +12,8 @@ pub(crate) struct DigitTerm {
 }
 
 /// Search steps before a question is refused as too large.
+// The general question is a subset sum, which no known algorithm decides fast. Nested strides need
+// one step for each digit, so only unusual layouts come near this limit.
 const STEP_LIMIT: u64 = 1 << 22;
 
 /// All digit vectors with `sum digit_k * stride_k == target`.
@@ -20,7 +22,7 @@ const STEP_LIMIT: u64 = 1 << 22;
 /// reach the target, or when the target is not a multiple of the gcd of the rest: for the nested
 /// strides of real layouts that leaves one path.
 pub(crate) struct DigitSolver {
-    /// Sorted by falling absolute stride, with the place of each in the caller's list.
+    /// Sorted by falling absolute stride, with the position of each in the caller's list.
     terms: Vec<(usize, DigitTerm)>,
     /// Per position, the smallest and largest sum and the gcd of the terms from there on.
     rest: Vec<(i128, i128, i128)>,
@@ -29,6 +31,8 @@ pub(crate) struct DigitSolver {
 impl DigitSolver {
     pub(crate) fn new(terms: &[DigitTerm]) -> DigitSolver {
         let mut terms: Vec<_> = terms.iter().copied().enumerate().collect();
+        // A large stride first leaves a remainder that the small ones must reach, which fixes or
+        // nearly fixes its digit. Smallest first, nothing would be pruned until the last level.
         terms.sort_by_key(|(_, t)| std::cmp::Reverse(t.stride.unsigned_abs()));
         let mut rest = vec![(0, 0, 0)];
         for (_, t) in terms.iter().rev() {
@@ -44,7 +48,7 @@ impl DigitSolver {
         DigitSolver { terms, rest }
     }
 
-    /// Calls `found` with each solution, in the caller's order of terms, until it answers false.
+    /// Calls `found` with each solution, in the caller's order of terms, until it returns false.
     pub(crate) fn for_each_solution(
         &self,
         target: i64,
@@ -74,10 +78,14 @@ impl DigitSolver {
             return Ok(target != 0 || found(digits));
         };
         let (low, high, g) = self.rest[depth];
+        // Both tests are necessary conditions, so no solution is dropped: the sums of the rest are
+        // in `[low, high]` and are multiples of their common divisor.
         if target < low || target > high || (g != 0 && target % g != 0) || (g == 0 && target != 0) {
             return Ok(true);
         }
         let (rest_low, rest_high, _) = self.rest[depth + 1];
+        // 128 bits, because a partial sum of 64-bit products may leave 64 bits although the target
+        // does not.
         let stride = i128::from(term.stride);
         let (mut first, mut last) = (i128::from(term.low), i128::from(term.high));
         if stride != 0 {

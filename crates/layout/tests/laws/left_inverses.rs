@@ -1,4 +1,4 @@
-//! Left inverses: every place of every element leads back to it, or no digits do.
+//! Left inverses: they map every physical coordinate of every element to its index, or no digits do.
 
 use crate::common::{Place, config, define, nested, place_of, swizzle, swizzled_of, table};
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use zellige_layout::{
     Axis, InverseLayout, Iter, Layout, LayoutError, LayoutWitness, TileLayout, flatten_coordinate,
 };
 
-/// What an inverse makes of a place, which must be in its domain.
+/// The value of an inverse at a physical coordinate, which must be in its domain.
 fn element_at(inverse: &InverseLayout, place: &Place) -> i64 {
     let at = |axis: &Axis| place.get(axis).copied().unwrap_or(0);
     let coordinate: Vec<i64> = inverse.axes.iter().map(at).collect();
@@ -137,7 +137,7 @@ proptest! {
         })?;
     }
 
-    /// Strides that do not nest, of either sign, from some place on: where most refusals are.
+    /// Strides that do not nest, of either sign, with an offset: most refusals are among these.
     #[test]
     fn left_inverses_of_overlapping_iters(
         iters in prop::collection::vec((2i64..4, 1i64..20, any::<bool>()), 2..4),
@@ -181,7 +181,7 @@ fn left_inverses_that_strides_do_not_show() {
             );
         }
     }
-    // Far apart, and with a chain: no place is listed.
+    // Strides that are far apart and nest: solved in closed form, without listing any coordinate.
     let far = mem(&[(1 << 20, 3 << 30), (1 << 10, 1 << 4)], &[], 5).left_inverse();
     assert!(far.is_ok_and(|found| found.shape[0] > 1 << 50));
     // The same without a chain: the primes of the strides are enough.
@@ -202,7 +202,7 @@ fn left_inverses_that_are_not_found_are_not_ruled_out() {
     // Two elements in one place, and a place below 0.
     assert_eq!(refusal(&mem(&[(4, 1), (2, 3)], &[], 0)).map(|e| e.0), Some("aliased"));
     assert_eq!(refusal(&mem(&[(4, -1)], &[], 0)).map(|e| e.0), Some("bad_parameter"));
-    // No digits for six of eight elements, which the witness says, though there are some for five.
+    // There are digits for the first five of eight elements and none for six, so the witness is 5.
     let refused = Some(("not_expressible", Some(LayoutWitness::Index(5))));
     assert_eq!(refusal(&mem(&[(2, 2), (2, 3), (2, 19)], &[], 0)), refused);
     // More places than are listed.

@@ -342,7 +342,7 @@ fn compositions_that_others_get_wrong() {
     // (4,2):(2,1) o 6:1 is 0 2 4 6 1 3; truncating it to 4:2 would lose elements.
     let wrong = l(&[(2, 1), (4, 2)]).compose(&l(&[(6, 1)]));
     assert!(matches!(wrong, Err(LayoutError::NotExpressible { index: 4, .. })), "{wrong:?}");
-    // (8,2,4):(0,8,16) o (12,4):(12,1) leaves the domain at 135. Where the outermost mode goes on
+    // (8,2,4):(0,8,16) o (12,4):(12,1) leaves the domain at 135. If the outermost mode is extended
     // that far it is exactly ((2,6),4):((8,24),0).
     let outside = l(&[(4, 16), (2, 8), (8, 0)]).compose(&l(&[(4, 1), (12, 12)]));
     assert!(matches!(outside, Err(LayoutError::OutsideDomain { index: 47, value: 135, size: 64 })));

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use zellige_layout::{Axis, Layout, PhysicalCoordinate, PlaceContent};
 
-/// Every place in range, from 0 or the smallest coordinate of each axis to its largest.
+/// Every physical coordinate in range, from 0 or the smallest coordinate of each axis to its largest.
 fn range(l: &Layout) -> Vec<PhysicalCoordinate> {
     let mut all: Vec<Vec<(Axis, i64)>> = vec![Vec::new()];
     for axis in l.tile().axes() {

@@ -1,5 +1,4 @@
-//! Compositions, slices, inverses and complements: the function asked for, or a refusal whose witness
-//! shows what it says.
+//! Compositions, slices, inverses and complements: the requested function, or a refusal whose witness proves it.
 
 use crate::common::{
     Place, any_layout_has, config, define, everything, expressible, got, nested, place_of, single,
@@ -16,7 +15,7 @@ fn at(p: &Place, axis: Axis) -> i64 {
     p.get(&axis).copied().unwrap_or(0)
 }
 
-/// The element that an inverse names for a place, if the place is in its domain.
+/// The value of an inverse at a physical coordinate, if that is in its domain.
 fn named(inverse: &InverseLayout, p: &Place) -> Option<i64> {
     let c: Vec<i64> = inverse.axes.iter().map(|a| at(p, *a)).collect();
     let flat = flatten_coordinate(&inverse.shape, &c).ok()?;

@@ -6,7 +6,8 @@
 //!
 //! - **blocks**: the sums of a block of the tile stay in the accumulators. Every block of columns reads the rows of A
 //!   again, and every block of rows the columns of B ([`plan_tile_passes`]).
-//! - **read**: all passes over both operands, one read of memory for all cores that have the same slice. Few cores do
+//! - **read**: all passes over both operands, one read of memory for all cores that have the same slice; passes after the
+//!   first reach a little less of the bandwidth. Few cores do
 //!   not reach the bandwidth of all, even less where no two have the same slice.
 //! - **intake**: no core takes in more than so much of one operand.
 //! - **interleaved batches**: memory is read in pieces of four sticks. Where the batches of an operand alternate stick by
@@ -62,6 +63,8 @@ pub struct TileOperand {
     pub cores: u64,
     /// Whether matrices alternate stick by stick in memory.
     pub interleaved: bool,
+    /// Whether the slice is in the scratchpad already, so that nothing of it is read.
+    pub resident: bool,
 }
 
 /// The terms of a product on one core, in cycles.
@@ -164,6 +167,8 @@ pub(super) struct ProductRates<'h> {
     shared: Ratio,
     own: Ratio,
     mixed: Ratio,
+    /// What a pass after the first costs, against the first one.
+    again: Ratio,
     write: Ratio,
     intake: Ratio,
     gather: Ratio,
@@ -211,6 +216,7 @@ impl<'h> ProductRates<'h> {
             shared: read.divided_by(of_all(Key::ProductSharedShare)),
             own: read.divided_by(of_all(Key::ProductOwnShare)),
             mixed: read.divided_by(of_all(Key::ProductMixedShare)),
+            again: Ratio::ONE.divided_by(number(Key::ProductReadAgain)),
             write: per_byte(number(Key::ProductWrite)).multiplied_by(beside),
             intake: per_byte(number(Key::ProductIntake)),
             gather: per_byte(number(Key::ProductGatherIntake)),
@@ -238,8 +244,10 @@ impl<'h> ProductRates<'h> {
             self.hardware.figure_number(Key::ProductFanWeight),
         );
         let [read_a, read_b] = [0, 1].map(|i| self.operand_cycles(tile, i, passes[i]));
-        let taken = [0, 1]
-            .map(|i| self.intake.ceil_product(tile.operands[i].bytes.saturating_mul(passes[i])));
+        let taken = [0, 1].map(|i| match tile.operands[i] {
+            TileOperand { resident: true, .. } => 0,
+            operand => self.intake.ceil_product(operand.bytes.saturating_mul(passes[i])),
+        });
         let intake = taken[0].max(taken[1]);
         let read = read_a.saturating_add(read_b).max(intake);
         let first_chunk = match split || tile.depth == 0 {
@@ -285,25 +293,30 @@ impl<'h> ProductRates<'h> {
     /// Reads of one operand by all cores, and by this one where that takes longer.
     fn operand_cycles(&self, tile: &ProductTile, which: usize, passes: u64) -> u64 {
         let operand = tile.operands[which];
+        if operand.resident {
+            return 0;
+        }
         let all = self.tiles.iter().map(|t| {
             let own = t.operands[which];
             own.bytes.div_ceil(own.cores.max(1))
         });
-        let all = all.fold(0, u64::saturating_add).saturating_mul(passes);
+        let once = all.fold(0, u64::saturating_add);
         let own = operand.bytes.saturating_mul(passes);
         if !operand.interleaved || tile.all_batches <= 1 {
             let rate = match operand.cores {
                 0 | 1 => self.own.max(self.shared),
                 _ => self.shared,
             };
-            return rate.ceil_product(all);
+            let further = once.saturating_mul(passes.saturating_sub(1));
+            let again = rate.multiplied_by(self.again).ceil_product(further);
+            return rate.ceil_product(once).saturating_add(again);
         }
         let excess = self.excess_share(tile, which);
         let with_excess = |bytes: u64| {
             let product = u128::from(bytes).saturating_mul(excess);
             u64::try_from(product.div_ceil(SHARE_ONE)).unwrap_or(u64::MAX)
         };
-        let memory = self.mixed.ceil_product(with_excess(all));
+        let memory = self.mixed.ceil_product(with_excess(once.saturating_mul(passes)));
         memory.max(self.gather.ceil_product(with_excess(own)))
     }
 

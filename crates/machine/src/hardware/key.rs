@@ -94,6 +94,7 @@ keys! {
     ProductRate "product.rate" MAC_NS, FigureKind::Rate, Used Unused, "Multiply-adds that a core sustains in a product; with it, all figures of this section are needed.";
     ProductSplitRate "product.split_depth" TIMES, FigureKind::Rate, Used Unused, "Rate where the depth is split, of the rate where it is whole.";
     ProductRead "product.read" GB_S, FigureKind::Rate, Used Unused, "Rate at which all cores read the operands of a product.";
+    ProductReadAgain "product.read_again" TIMES, FigureKind::Rate, Used Unused, "Rate of every pass over an operand after the first, of that of the first.";
     ProductWrite "product.write" GB_S, FigureKind::Rate, Used Unused, "Rate at which the result is written.";
     ProductFixed "product.fixed" MICROSECOND_UNITS, FigureKind::Rate, Used Unused, "What a product takes that has no work.";
     ProductFirstChunk "product.first_chunk" ELEMENTS, FigureKind::Count(1, 1 << 20), Used Unused, "Depth that is read before the PT array begins.";

@@ -1,9 +1,15 @@
-//! What a run will take, to decide how many threads it is worth.
+//! What time a run will take, to decide how many threads it is worth.
 //!
 //! An estimate from the kernels of the jobs: rates of one core that hold within a factor of two or three on
-//! the machines that were measured. It need not be better, as all it decides is whether a thread is woken.
+//! the machines that were measured. It need not be better, because all it decides is whether a thread is woken.
 
 use super::job::{ByteLoop, JobKernel, NestJob};
+use crate::engine::tuning::{
+    CACHES_PS_PER_BYTE, CONVERT_PS, CONVERT_PS_PER_ELEMENT, ELEMENT_PS, LINEAR_CHUNK_BYTES,
+    MAX_PIECES, MEMORY_PS_PER_BYTE, MIN_PIECE_BYTES, MIN_PIECES_PER_THREAD, MIN_THREAD_WORK_NS,
+    OTHER_PS_PER_BYTE, PIECE_BYTES, RANGE_BYTES, REVERSE_PS_PER_BYTE, ROW_PS, ROW_PS_PER_BYTE,
+    SPLAT_PS_PER_BYTE, TRANSPOSE_PS_PER_BYTE, TRANSPOSE_PS_PER_ELEMENT,
+};
 
 /// The estimated time of a run on one thread, and its bytes.
 #[derive(Debug, Clone, Copy)]
@@ -11,24 +17,6 @@ pub(super) struct RunEstimate {
     nanoseconds: usize,
     bytes: usize,
 }
-
-/// A thread is woken for at least so much work: waking takes some microseconds of the caller, and some more
-/// until the other one runs. A copy of 4 MiB inside the last level cache, 130 microseconds, gained a tenth
-/// by a second thread; one of 1 MiB lost half.
-const THREAD_NS: usize = 50_000;
-
-/// Bytes that a piece writes, about, where the tiles of the jobs allow it: small enough that nobody waits
-/// long for the last one.
-const PIECE_BYTES: usize = 1 << 17;
-/// Bytes of pieces that a thread takes together, while there are many: the first tile of a range is one that
-/// nobody asked for ahead, and tiles of a transpose are up to 128 KiB. Ranges of two of them cost a third of
-/// the speed.
-const RANGE_BYTES: usize = 1 << 20;
-/// Pieces at most; and jobs in all of them, as every piece has a part of every job.
-const MOST_PIECES: usize = 1 << 14;
-/// Pieces at least, for each thread, where that leaves each something to do.
-const FEW_PIECES: usize = 4;
-const LEAST_BYTES: usize = 1 << 15;
 
 /// How a run is shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,20 +32,23 @@ impl RunEstimate {
     pub(super) fn for_jobs(jobs: &[NestJob], width: usize, bytes: usize, far: bool) -> RunEstimate {
         let kernels =
             jobs.iter().map(|j| estimate_job_picoseconds(j, width)).fold(0, usize::saturating_add);
-        // Memory gives one core about 15 GB/s each way, the caches at most twice that to what is not one row.
-        let memory = bytes.saturating_mul(if far { 65 } else { 30 });
+        // A run is bound by its kernels or by memory, whichever takes longer: they work at the same time.
+        let memory =
+            bytes.saturating_mul(if far { MEMORY_PS_PER_BYTE } else { CACHES_PS_PER_BYTE });
         RunEstimate { nanoseconds: kernels.max(memory) / 1000, bytes }
     }
 
     /// Threads that the run is worth.
     pub(super) fn useful_threads(self) -> usize {
-        (self.nanoseconds / THREAD_NS).max(1)
+        (self.nanoseconds / MIN_THREAD_WORK_NS).max(1)
     }
 
     /// Pieces for so many threads, of a run of so many jobs.
     pub(super) fn divide_into_pieces(self, threads: usize, jobs: usize) -> RunPieces {
-        let least = (threads * FEW_PIECES).min(self.bytes / LEAST_BYTES).max(threads);
-        let count = (self.bytes / PIECE_BYTES).min(MOST_PIECES / jobs.max(1)).max(least);
+        // Several pieces for each thread, unless they were so small that taking them cost more than they do.
+        let least =
+            (threads * MIN_PIECES_PER_THREAD).min(self.bytes / MIN_PIECE_BYTES).max(threads);
+        let count = (self.bytes / PIECE_BYTES).min(MAX_PIECES / jobs.max(1)).max(least);
         let together = (RANGE_BYTES / (self.bytes / count).max(1)).max(1);
         RunPieces { count, together }
     }
@@ -69,15 +60,17 @@ fn estimate_job_picoseconds(job: &NestJob, width: usize) -> usize {
     let around = job.outer.iter().fold(job.starts.len(), steps);
     let calls = [&job.x, &job.y].into_iter().fold(around, steps);
     let each = match &job.kernel {
-        JobKernel::Rows { bytes, .. } | JobKernel::Table { bytes, .. } => 1500 + 30 * bytes,
-        JobKernel::Splat { bytes, .. } => 1500 + 20 * bytes,
-        JobKernel::Reverse { count, .. } => 1500 + 60 * width * count,
-        JobKernel::Transpose { .. } => 100 * width + 100,
-        JobKernel::Convert { count, .. } => 2000 + 150 * count,
-        JobKernel::Linear { .. } => 30 * super::job::LINEAR_CHUNK_BYTES,
-        JobKernel::Elements { .. } => 1000,
-        // Single elements, or something that is counted by what it writes.
-        _ => 500 * width,
+        JobKernel::Rows { bytes, .. } | JobKernel::Table { bytes, .. } => {
+            ROW_PS + ROW_PS_PER_BYTE * bytes
+        }
+        JobKernel::Splat { bytes, .. } => ROW_PS + SPLAT_PS_PER_BYTE * bytes,
+        JobKernel::Reverse { count, .. } => ROW_PS + REVERSE_PS_PER_BYTE * width * count,
+        JobKernel::Transpose { .. } => TRANSPOSE_PS_PER_BYTE * width + TRANSPOSE_PS_PER_ELEMENT,
+        JobKernel::Convert { count, .. } => CONVERT_PS + CONVERT_PS_PER_ELEMENT * count,
+        JobKernel::Linear { .. } => ROW_PS_PER_BYTE * LINEAR_CHUNK_BYTES,
+        JobKernel::Elements { .. } => ELEMENT_PS,
+        // Small tiles, repeats and stages differ too much for a rate of their own; what they write counts.
+        _ => OTHER_PS_PER_BYTE * width,
     };
     calls.saturating_mul(each)
 }
@@ -120,7 +113,7 @@ mod tests {
                     let pieces =
                         RunEstimate { nanoseconds: 0, bytes }.divide_into_pieces(threads, jobs);
                     assert!(pieces.count >= threads, "{bytes} bytes, {threads} threads");
-                    let most = (MOST_PIECES / jobs).max(threads * FEW_PIECES);
+                    let most = (MAX_PIECES / jobs).max(threads * MIN_PIECES_PER_THREAD);
                     assert!(pieces.count <= most, "{bytes} bytes, {threads} threads, {jobs} jobs");
                     assert!(pieces.together >= 1);
                 }

@@ -1,10 +1,10 @@
-//! Lines that one tile begins and the next one ends, on their way around the caches.
+//! Lines that one tile begins and the next one ends, written by non-temporal stores.
 //!
 //! A line that is stored in two parts is read from memory first, and everything behind it waits. Rows that
 //! grow from tile to tile therefore keep their last, unfinished line back until its rest comes.
 //!
-//! Rows are made in a stage, and leave it one row later: stores are done in order, so a row that was just
-//! made still waits behind the last one on its way to memory, and to read it at once is to wait for both.
+//! Rows are made in a stage, and are copied out of it one row later: stores are done in order, so a row that was
+//! just made still waits behind the last one on its way to memory, and to read it at once is to wait for both.
 
 use super::cell::{CopyLane, PortableLane, copy_bytes};
 use super::stream::LINE_BYTES;
@@ -64,7 +64,7 @@ impl LineCarries {
         self.stages.as_mut_ptr().cast::<u8>().wrapping_add(second)
     }
 
-    /// Takes a row that was made in the stage, and writes the one before.
+    /// Takes a row that was made in the stage, and writes the one that was taken before it.
     ///
     /// # Safety
     /// As [`LineCarries::write_row`], of the stage.
@@ -78,8 +78,8 @@ impl LineCarries {
         }
     }
 
-    /// Writes `bytes` of row `row` around the caches. What is behind the last whole line comes later, at
-    /// the latest with [`LineCarries::write_remaining`].
+    /// Writes `bytes` of row `row` by non-temporal stores. What is behind the last whole line is written later,
+    /// at the latest by [`LineCarries::write_remaining`].
     ///
     /// # Safety
     /// `from` is readable and `to` writable for `bytes`, the latter until it is finished, they do not
@@ -94,8 +94,9 @@ impl LineCarries {
     ) {
         let carry = &mut self.lines[row];
         // SAFETY: by the contract of this function: what is carried is part of an earlier row, and every
-        // line that is streamed lies inside of what was given to this function.
+        // line that is stored past the caches is inside of what was given to this function.
         unsafe {
+            // Tiles usually follow one another along the row; behind the end of a row another one begins.
             let follows = carry.end > 0 && carry.line.wrapping_add(carry.end) == to;
             if !follows {
                 carry.write_carried();
@@ -114,6 +115,7 @@ impl LineCarries {
                 if carry.end < LINE_BYTES {
                     return;
                 }
+                // Of the first line of a row something is before it, which is not ours to write.
                 if carry.begin == 0 {
                     copy_line::<L>(carry.bytes.as_ptr(), carry.line);
                     carry.end = 0;
@@ -151,7 +153,7 @@ impl CarriedLine {
     /// Its part of the line is writable.
     unsafe fn write_carried(&mut self) {
         if self.begin < self.end {
-            // SAFETY: by the contract of this function; the part lies inside of a line.
+            // SAFETY: by the contract of this function; the part is inside of a line.
             unsafe {
                 let (from, to) = (self.bytes.as_ptr().add(self.begin), self.line.add(self.begin));
                 copy_bytes::<PortableLane, false>(from, to, self.end - self.begin);
@@ -175,7 +177,7 @@ unsafe fn copy_line<L: CopyLane>(from: *const u8, to: *mut u8) {
 mod tests {
     use super::*;
 
-    /// Rows in pieces of any length, at any place, are the rows.
+    /// Rows that are handed over in pieces of any length, at any address, are written whole.
     #[test]
     fn pieces_make_up_their_rows() {
         let source: Vec<u8> = (0..4000u32).map(|i| (i % 251).to_le_bytes()[0]).collect();
@@ -187,7 +189,7 @@ mod tests {
                 while at + piece <= 1000 {
                     for row in [0, 1] {
                         let from = &source[row * 2000 + at..][..piece];
-                        // SAFETY: rows lie inside of the buffer, which lives until they are finished, and
+                        // SAFETY: rows are inside of the buffer, which lives until they are finished, and
                         // pieces are no longer than the stage.
                         unsafe {
                             carries.stage_memory().copy_from_nonoverlapping(from.as_ptr(), piece);

@@ -1,6 +1,9 @@
 //! Copying one run of adjacent bytes with the widest registers of the machine.
 
-use super::stream::{LINE_BYTES, LONG_ROW_BYTES};
+use super::stream::LINE_BYTES;
+use crate::engine::tuning::{
+    COPY_PREFETCH_BYTES, MIN_ALIGNED_RUN_BYTES, MIN_BROKEN_STREAM_BYTES, MIN_SYSTEM_COPY_BYTES,
+};
 
 /// A register and how it touches memory.
 pub(super) trait CopyLane: Copy {
@@ -24,18 +27,20 @@ pub(super) trait CopyLane: Copy {
         // SAFETY: no register is wider than this.
         unsafe { Self::load_lane(all.as_ptr()) }
     }
-    /// A store that goes around the caches.
+    /// A non-temporal store: past the caches.
     /// # Safety
-    /// As `store`, and `p` is aligned to `BYTES`.
+    /// As [`CopyLane::store_lane`], and `p` is aligned to `BYTES`.
     unsafe fn store_non_temporal(self, p: *mut u8);
 }
 
-/// Asks for a cache line that will be read soon.
+/// Prefetches a cache line that will be read soon.
 #[inline(always)]
 pub(super) fn prefetch_line(p: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch of any address is harmless.
     unsafe {
+        // Into the second level cache: what is prefetched here is a tile away, and a tile is larger than the
+        // first level.
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T1>(p.cast());
     }
@@ -52,7 +57,8 @@ pub(super) fn prefetch_line(p: *const u8) {
     let _ = p;
 }
 
-/// Makes streamed stores visible to other threads. Only x86-64 lets them overtake others.
+/// Makes non-temporal stores visible to other threads before what this thread stores next. Only x86-64 orders
+/// them less than usual stores.
 pub(super) fn fence_stores() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: `sfence` is part of the x86-64 baseline and touches no memory of its own.
@@ -61,18 +67,8 @@ pub(super) fn fence_stores() {
     }
 }
 
-/// Bytes ahead that are asked for while a long run is copied by registers shorter than a line.
-const PREFETCH_BYTES: usize = 512;
-
-/// Runs of at least this many bytes are stored from register to register of the destination.
-const ALIGNED_RUN_BYTES: usize = 256;
-
-/// Runs of at least this many bytes that stay in the caches are left to the system, which knows the processor:
-/// in the second and third level caches its copy is up to a third faster.
-const SYSTEM_COPY_BYTES: usize = 2048;
-
-/// Copies `bytes` from `s` to `d`; with `STREAM`, whole lines go around the caches. Broken lines do not:
-/// half a line that is streamed costs a transfer of its own, and drives the rest out of the caches.
+/// Copies `bytes` from `s` to `d`; with `STREAM`, whole lines are stored past the caches. Broken lines are not:
+/// half a line costs a transfer of its own, and drives the rest of it out of the caches.
 ///
 /// # Safety
 /// `s` is readable and `d` writable for `bytes`, they do not overlap, and the machine has the
@@ -93,8 +89,8 @@ pub(super) unsafe fn copy_bytes<L: CopyLane, const STREAM: bool>(
                 copy_short_run(s, d, at);
             }
             while at + LINE_BYTES <= bytes {
-                if L::BYTES == 32 && bytes >= LONG_ROW_BYTES {
-                    prefetch_line(s.wrapping_add(at + PREFETCH_BYTES));
+                if L::BYTES == 32 && bytes >= MIN_BROKEN_STREAM_BYTES {
+                    prefetch_line(s.wrapping_add(at + COPY_PREFETCH_BYTES));
                 }
                 for part in (at..at + LINE_BYTES).step_by(L::BYTES) {
                     L::load_lane(s.add(part)).store_non_temporal(d.add(part));
@@ -106,15 +102,15 @@ pub(super) unsafe fn copy_bytes<L: CopyLane, const STREAM: bool>(
             }
             return;
         }
-        if bytes >= SYSTEM_COPY_BYTES {
+        if bytes >= MIN_SYSTEM_COPY_BYTES {
             s.copy_to_nonoverlapping(d, bytes);
             return;
         }
-        if bytes >= ALIGNED_RUN_BYTES {
+        if bytes >= MIN_ALIGNED_RUN_BYTES {
             // Stores that straddle lines cost twice; a long run has one at the front and one at the end.
             L::load_lane(s).store_lane(d);
             at = d.addr().wrapping_neg() % L::BYTES;
-            // Loads that miss wait together.
+            // Four loads before four stores: where they miss the caches, they wait together.
             while at + 4 * L::BYTES <= bytes {
                 let v = [0, 1, 2, 3].map(|k| L::load_lane(s.add(at + k * L::BYTES)));
                 for (k, v) in v.into_iter().enumerate() {
@@ -148,7 +144,7 @@ unsafe fn copy_short_run(s: *const u8, d: *mut u8, bytes: usize) {
         ($t:ty) => {
             if bytes >= size_of::<$t>() {
                 let last = bytes - size_of::<$t>();
-                // SAFETY: both halves lie inside `[0, bytes)`; the accesses are unaligned.
+                // SAFETY: both halves are inside `[0, bytes)`; the accesses are unaligned.
                 unsafe {
                     let (x, y) = (
                         s.cast::<$t>().read_unaligned(),
@@ -163,7 +159,7 @@ unsafe fn copy_short_run(s: *const u8, d: *mut u8, bytes: usize) {
     }
     if bytes >= 32 {
         let last = bytes - 32;
-        // SAFETY: both stretches of 32 bytes lie inside `[0, bytes)`, and runs here are shorter than
+        // SAFETY: both stretches of 32 bytes are inside `[0, bytes)`, and runs here are shorter than
         // 64, so that together they cover it.
         unsafe {
             let head = (PortableLane::load_lane(s), PortableLane::load_lane(s.add(16)));
@@ -176,6 +172,7 @@ unsafe fn copy_short_run(s: *const u8, d: *mut u8, bytes: usize) {
         }
         return;
     }
+    // From the widest down: two overlapping words cover any length from their own to twice that.
     halves!(u128);
     halves!(u64);
     halves!(u32);

@@ -5,7 +5,7 @@ use super::job::ByteLoop;
 /// Copies one element at every step of `x` and, inside it, of `y`.
 pub(super) type ElementsKernel = unsafe fn(src: *const u8, dst: *mut u8, x: ByteLoop, y: ByteLoop);
 
-/// The version for elements of `width` bytes: 1, 2, 4, 8 or 16.
+/// The kernel for elements of `width` bytes: 1, 2, 4, 8 or 16.
 pub(super) fn select_elements_kernel(width: usize) -> ElementsKernel {
     match width {
         1 => copy_each_element::<u8>,
@@ -24,6 +24,7 @@ unsafe fn copy_each_element<T: Copy>(src: *const u8, dst: *mut u8, x: ByteLoop, 
     unsafe {
         for i in 0..x.n {
             let (mut s, mut d) = (src.offset(i * x.src), dst.offset(i * x.dst));
+            // Four loads before four stores: strided loads miss the caches each, and so they wait together.
             let mut left = y.n;
             while left >= 4 {
                 let v = [0, 1, 2, 3].map(|k| s.offset(k * y.src).cast::<T>().read_unaligned());

@@ -1,4 +1,4 @@
-//! Rows that follow one another in a destination of broken lines, with registers of 32 bytes.
+//! Rows that follow one another in the destination and do not begin on lines, with registers of 32 bytes.
 //!
 //! A line that holds the end of one row and the beginning of the next is put together from both, 16
 //! bytes at a time: some from the first row, some from the second, and one that has bytes of both. No
@@ -7,6 +7,7 @@
 use super::cell::{self, PortableLane, copy_bytes};
 use super::job::ByteLoop;
 use super::stream::LINE_BYTES;
+use crate::engine::tuning::{MAX_ROW_PREFETCH_BYTES, ROW_PREFETCH_STEPS};
 use std::arch::x86_64::*;
 
 /// The 16 bytes of a joined line that two rows share: the last `from_first` of the one, then the first of
@@ -43,11 +44,11 @@ impl Avx2Seam {
     }
 }
 
-/// Whole lines go around the caches, also those that two rows share. Only the first and the last line of
-/// the loop along which rows follow one another are written in part.
+/// Stores every whole line past the caches, also those that two rows share. Only the first and the last line
+/// of the loop along which rows follow one another are written in part.
 ///
 /// # Safety
-/// As for [`RowCopyKernel`](super::rows::Rows); rows are whole lines long, and follow one another in the
+/// As for [`RowCopyKernel`](super::rows::RowCopyKernel); rows are whole lines long, and follow one another in the
 /// destination along `x` or along `y`, all of them equally far from the beginning of a line, and not 0;
 /// and the machine has AVX2.
 #[target_feature(enable = "avx2")]
@@ -60,6 +61,8 @@ pub(super) unsafe fn copy_joined_avx2(
 ) {
     // SAFETY: by the contract of this function.
     unsafe {
+        // How many of the four parts are of the first row decides which loads there are, so it is a constant of
+        // the code.
         match dst.addr() % LINE_BYTES / 16 {
             0 => copy_joined_lines::<0>(src, dst, bytes, x, y),
             1 => copy_joined_lines::<1>(src, dst, bytes, x, y),
@@ -93,12 +96,14 @@ unsafe fn copy_joined_lines<const WHOLE: usize>(
             for j in 0..y.n {
                 let s = src.offset(i * x.src + j * y.src);
                 let d = dst.offset(i * x.dst + j * y.dst);
-                let next = s.wrapping_offset(y.src * 4);
-                for at in (0..bytes.min(256)).step_by(LINE_BYTES) {
+                let next = s.wrapping_offset(y.src * ROW_PREFETCH_STEPS);
+                for at in (0..bytes.min(MAX_ROW_PREFETCH_BYTES)).step_by(LINE_BYTES) {
                     cell::prefetch_line(next.wrapping_add(at));
                 }
                 let (step, last, back) =
                     if along_x { (i, x.n - 1, x.src) } else { (j, y.n - 1, y.src) };
+                // Of the first line only the end is ours; later ones begin in the row before, which is written
+                // here, because its own end was left out there.
                 if step == 0 {
                     copy_bytes::<PortableLane, false>(s, d, head);
                 } else {

@@ -1,4 +1,4 @@
-//! Rows that follow one another in a destination of broken lines, with the registers of NEON.
+//! Rows that follow one another in the destination and do not begin on lines, with the registers of NEON.
 //!
 //! As with AVX2: a line that holds the end of one row and the beginning of the next is put together from
 //! both, 16 bytes at a time, and nothing is read that is not of the two rows.
@@ -7,6 +7,7 @@ use super::cell::neon::Neon;
 use super::cell::{self, CopyLane, PortableLane, copy_bytes};
 use super::job::ByteLoop;
 use super::stream::LINE_BYTES;
+use crate::engine::tuning::{MAX_ROW_PREFETCH_BYTES, ROW_PREFETCH_STEPS};
 use std::arch::aarch64::*;
 
 /// The 16 bytes of a joined line that two rows share: the last `from_first` of the one, then the first of
@@ -19,7 +20,7 @@ struct NeonSeam {
 
 impl NeonSeam {
     fn new(from_first: u8) -> NeonSeam {
-        // A place outside of the register gives zero.
+        // An index outside of the register gives zero, so that the two halves can be joined by OR.
         let (mut first, mut second) = ([0x80u8; 16], [0x80u8; 16]);
         for (i, (f, s)) in (0..).zip(first.iter_mut().zip(&mut second)) {
             if i < from_first {
@@ -46,11 +47,11 @@ impl NeonSeam {
     }
 }
 
-/// Whole lines go around the caches, also those that two rows share. Only the first and the last line of
-/// the loop along which rows follow one another are written in part.
+/// Stores every whole line past the caches, also those that two rows share. Only the first and the last line
+/// of the loop along which rows follow one another are written in part.
 ///
 /// # Safety
-/// As for [`RowCopyKernel`](super::rows::Rows); rows are whole lines long, and follow one another in the
+/// As for [`RowCopyKernel`](super::rows::RowCopyKernel); rows are whole lines long, and follow one another in the
 /// destination along `x` or along `y`, all of them equally far from the beginning of a line, and not 0.
 pub(super) unsafe fn copy_joined_neon(
     src: *const u8,
@@ -73,12 +74,14 @@ pub(super) unsafe fn copy_joined_neon(
             for j in 0..y.n {
                 let s = src.offset(i * x.src + j * y.src);
                 let d = dst.offset(i * x.dst + j * y.dst);
-                let next = s.wrapping_offset(y.src * 4);
-                for at in (0..bytes.min(256)).step_by(LINE_BYTES) {
+                let next = s.wrapping_offset(y.src * ROW_PREFETCH_STEPS);
+                for at in (0..bytes.min(MAX_ROW_PREFETCH_BYTES)).step_by(LINE_BYTES) {
                     cell::prefetch_line(next.wrapping_add(at));
                 }
                 let (step, last, back) =
                     if along_x { (i, x.n - 1, x.src) } else { (j, y.n - 1, y.src) };
+                // Of the first line only the end is ours; later ones begin in the row before, which is written
+                // here, because its own end was left out there.
                 if step == 0 {
                     copy_bytes::<PortableLane, false>(s, d, head);
                 } else {
@@ -137,7 +140,7 @@ mod tests {
                     };
                     let (follow, other) = (step(n, apart, bytes), step(others, n * apart, far));
                     let (x, y) = if along_x { (follow, other) } else { (other, follow) };
-                    // SAFETY: rows lie inside of both buffers, and are whole lines that follow one another.
+                    // SAFETY: rows are inside of both buffers, and are whole lines that follow one another.
                     unsafe {
                         copy_joined_neon(src.as_ptr(), memory.as_mut_ptr().add(start), bytes, x, y)
                     };

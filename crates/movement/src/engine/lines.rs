@@ -1,21 +1,19 @@
 //! Tables whose short runs make up whole lines of the destination, such as those of a swizzle.
 //!
-//! A store that goes around the caches is worth it only where its line is written whole, and at once. The
-//! runs of a line are known: they follow one another in the table, so a line is put together from all of
-//! them. Lines that follow one another are written along the inner loop before those of the next group, so
-//! that both sides see long stretches.
+//! A non-temporal store is worth it only where its line is written whole, and at once. The runs of a line are
+//! known: they follow one another in the table, so a line is put together from all of them. Lines that follow
+//! one another are written along the inner loop before those of the next group, so that both sides see long
+//! stretches.
 
 use super::cell::{CopyLane, PortableLane, prefetch_line};
 use super::job::ByteLoop;
 use super::rows::TableCopyKernel;
 use super::stream::LINE_BYTES;
+use crate::engine::tuning::TABLE_PREFETCH_BYTES;
 #[cfg(target_arch = "x86_64")]
 use zellige_isa::Isa;
 
-/// Bytes ahead that are asked for.
-const PREFETCH_BYTES: usize = 512;
-
-/// The kernel for runs of `bytes` that are parts of whole lines, where it is one of registers.
+/// The kernel for runs of `bytes` that are parts of whole lines, where `bytes` are a few registers.
 pub(super) fn select_line_table(bytes: usize) -> Option<TableCopyKernel> {
     #[cfg(target_arch = "x86_64")]
     if bytes == x86::PIECE_BYTES {
@@ -26,6 +24,8 @@ pub(super) fn select_line_table(bytes: usize) -> Option<TableCopyKernel> {
             return Some(x86::avx2);
         }
     }
+    // Without wider registers a line is written by four stores one behind the other, which the processor
+    // combines.
     match bytes {
         16 => Some(copy_line_table::<1>),
         32 => Some(copy_line_table::<2>),
@@ -37,7 +37,7 @@ pub(super) fn select_line_table(bytes: usize) -> Option<TableCopyKernel> {
 ///
 /// # Safety
 /// Every run of the loops and starts is readable at `src` and writable at `dst`, the two do not overlap,
-/// and places of the destination are multiples of 16.
+/// and addresses of the destination are multiples of 16.
 unsafe fn copy_line_table<const N: usize>(
     src: *const u8,
     dst: *mut u8,
@@ -55,7 +55,7 @@ unsafe fn copy_line_table<const N: usize>(
                 for j in 0..y.n {
                     let s = src.offset(i * x.src + j * y.src);
                     let d = dst.offset(i * x.dst + j * y.dst);
-                    let soon = s.wrapping_offset(group[0].0).wrapping_add(PREFETCH_BYTES);
+                    let soon = s.wrapping_offset(group[0].0).wrapping_add(TABLE_PREFETCH_BYTES);
                     for at in (0..group.len() * bytes).step_by(LINE_BYTES) {
                         prefetch_line(soon.wrapping_add(at));
                     }
@@ -75,7 +75,7 @@ unsafe fn copy_line_table<const N: usize>(
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     //! Lines of four runs each, put together in registers: fewer stores, and no half of a line.
-    use super::{ByteLoop, LINE_BYTES, PREFETCH_BYTES, prefetch_line};
+    use super::{ByteLoop, LINE_BYTES, TABLE_PREFETCH_BYTES, prefetch_line};
     use std::arch::x86_64::*;
 
     /// Bytes of a run.
@@ -105,7 +105,7 @@ mod x86 {
                             let (mut s, mut d) = (src.offset(i * x.src), dst.offset(i * x.dst));
                             for _ in 0..y.n {
                                 for line in group.chunks_exact(LINE_BYTES / PIECE_BYTES) {
-                                    prefetch_line(s.wrapping_offset(line[0].0 & !63).wrapping_add(PREFETCH_BYTES));
+                                    prefetch_line(s.wrapping_offset(line[0].0 & !63).wrapping_add(TABLE_PREFETCH_BYTES));
                                     let $lane = |k: usize| {
                                         _mm_loadu_si128(s.wrapping_offset(line[k].0).cast())
                                     };
@@ -145,8 +145,9 @@ mod x86 {
     }
 }
 
-/// Whether runs of `bytes`, sorted by destination, come in groups that are whole lines.
+/// Whether runs of `bytes`, sorted by destination, form groups that are whole lines.
 pub(super) fn runs_fill_lines(starts: &[(isize, isize)], bytes: usize) -> bool {
+    // Starts are sorted by destination, so the runs of a line are neighbours in the table.
     let per_line = LINE_BYTES / bytes.clamp(1, LINE_BYTES);
     if bytes * per_line != LINE_BYTES || !starts.len().is_multiple_of(per_line) {
         return false;

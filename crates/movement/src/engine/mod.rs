@@ -3,7 +3,10 @@
 //! A [`Mover`] is a plan made ready for one element width: every nest becomes a *job*, a kernel for
 //! its two innermost loops (rows of adjacent bytes, a transpose, or single elements) and an odometer
 //! over the rest. Jobs are cut into tiles that fit the caches and the TLB; tiles are what threads
-//! share. Results do not depend on the number of threads: every place is written once.
+//! share. Results do not depend on the number of threads: every address is written once.
+//!
+//! `docs/engine.md` is the design of this folder: the kernels, the order in which they are chosen, the stores,
+//! the threads, and what is not done. [`tuning`] has every number that was chosen.
 
 mod account;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -18,18 +21,26 @@ mod joined_neon;
 mod lines;
 mod repeat;
 mod reverse;
+mod row_job;
 mod rows;
 mod short;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod small;
 mod splat;
 mod staged;
+mod strategies;
 mod stream;
 mod transpose;
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "some kernels are of one instruction set")
+)]
+mod tuning;
 mod walk;
 
 use crate::between::PaddingFill;
 use crate::dtypes::MoveDtypes;
+use crate::engine::tuning::MAX_THREADS;
 use crate::plan::{CopyNest, FillNest, MovePlan, PlanCost};
 use account::{RunEstimate, RunPieces};
 use job::NestJob;
@@ -77,7 +88,7 @@ pub enum MoveError {
         /// Bytes given.
         found: usize,
     },
-    /// Layouts that no plan connects.
+    /// Layouts between which there is no plan.
     #[error(transparent)]
     Plan(#[from] zellige_layout::LayoutError),
     /// A dtype whose elements are not moved this way.
@@ -90,10 +101,10 @@ pub enum MoveError {
         /// The dtypes that have a number format.
         known: String,
     },
-    /// A source buffer that begins past what the plan reads.
+    /// A source buffer that begins behind the first address that the plan reads.
     #[error("the source begins at address {begins}, but the plan reads from {reads} on")]
     Begins {
-        /// The address at which the buffer was said to begin.
+        /// The given address of the first element of the buffer.
         begins: i64,
         /// The first address that is read.
         reads: i64,
@@ -103,16 +114,13 @@ pub enum MoveError {
     TooLarge,
 }
 
-/// Threads of one run, at most.
-const MAX_THREADS: usize = 256;
-
 impl Mover {
     /// Plans the move of a tensor of `shape` from `src` to `dst` and makes it ready, in one call:
-    /// [`MovePlan::between`], then [`Mover::new`] or [`Mover::with_conversion`] as the elements ask for.
+    /// [`MovePlan::between`], then [`Mover::new`] or [`Mover::with_conversion`], depending on the elements.
     ///
     /// # Errors
     /// [`MoveError::Plan`] with the witness of the planner: layouts that are not of this shape or do
-    /// not land on memory, two elements that share a place of `dst`. [`MoveError::Width`] for elements
+    /// not map to memory, two elements that share an address of `dst`. [`MoveError::Width`] for elements
     /// that the engine does not move.
     pub fn between(
         src: &Layout,
@@ -125,12 +133,14 @@ impl Mover {
         let (PaddingFill::Rest { len }, Err(LayoutError::TooLarge { .. })) = (fill, &plan) else {
             return Mover::with_dtypes(&plan?, dtypes);
         };
+        // Gaps too scattered to list: the whole destination is filled, and elements are copied over that. It
+        // writes the elements twice, which costs less than a list of millions of gaps.
         let copies = MovePlan::between(src, dst, shape, PaddingFill::Leave)?;
         let mover = Mover::with_dtypes(&copies, dtypes)?;
         mover.with_fill_first(len.max(copies.dst_len()))
     }
 
-    /// The same move behind a fill of all `len` elements of the destination.
+    /// The same move after a fill of all `len` elements of the destination.
     fn with_fill_first(self, len: i64) -> Result<Mover, MoveError> {
         let dst_bytes = elements_to_bytes(len, self.width)?;
         let whole = FillNest { loops: vec![(len, 1)], starts: vec![0] };
@@ -154,14 +164,15 @@ impl Mover {
         Mover::with_stores(plan, MoveDtypes::Bytes(width), None)
     }
 
-    /// As [`Mover::with_dtypes`], told whether stores go around the caches: for tests, which would
-    /// need large tensors otherwise.
+    /// As [`Mover::with_dtypes`], with the choice of non-temporal stores given: for tests, which would need
+    /// large tensors otherwise.
     #[doc(hidden)]
     pub fn with_stores(
         plan: &MovePlan,
         dtypes: MoveDtypes,
         around: Option<bool>,
     ) -> Result<Mover, MoveError> {
+        zellige_calls::record_call!();
         match dtypes {
             MoveDtypes::Bytes(width) if !matches!(width, 1 | 2 | 4 | 8 | 16) => {
                 Err(MoveError::Width(width))
@@ -180,7 +191,7 @@ impl Mover {
         }
     }
 
-    /// Makes a plan ready that also converts: elements of `from` become elements of `to`.
+    /// Makes a plan ready that also converts elements of `from` to elements of `to`.
     ///
     /// **Law**: the result is that of moving first and converting every element then, by
     /// [`zellige_float::Element::cast_from`].
@@ -198,6 +209,8 @@ impl Mover {
         let src_bytes = elements_to_bytes(plan.src_len(), src_width)?;
         let dst_bytes = elements_to_bytes(plan.dst_len(), dst_width)?;
         let total = elements_to_bytes(plan.element_count().saturating_mul(plan.copies), dst_width)?;
+        // A source that is read again and again (a broadcast) occupies the caches once, but a window of a
+        // large source occupies no more than the elements that are moved.
         let stream = around.unwrap_or_else(|| stream::exceeds_caches(src_bytes.min(total), total));
         let jobs: Vec<NestJob> = plan.nests().iter().map(|n| job(n, stream)).collect();
         let fills =
@@ -257,6 +270,7 @@ impl Mover {
         fill: Option<&[u8]>,
         threads: usize,
     ) -> Result<(), MoveError> {
+        zellige_calls::record_call!();
         for (what, needed, found) in
             [("source", self.src_bytes, src.len()), ("destination", self.dst_bytes, dst.len())]
         {
@@ -269,9 +283,11 @@ impl Mover {
         {
             return Err(MoveError::FillWidth { needed: self.width, found: value.len() });
         }
+        // The pattern is made only where something is filled: it is 4 KiB, and a call of a small planned move takes
+        // 51 to 86 ns in all (bench/README.md, 18 November 2026).
         let fills = !(self.fills.is_empty() && self.first.is_empty());
         let pattern = fill.filter(|_| fills).map(job::repeat_fill_element);
-        // SAFETY: the plan was built by this crate: its addresses lie in `[0, src_len)` and
+        // SAFETY: the plan was built by this crate: its addresses are in `[0, src_len)` and
         // `[0, dst_len)` elements, which the buffers were just checked to hold; `src` and `dst` are
         // distinct borrows and so do not overlap.
         unsafe { self.run_raw(src.as_ptr(), dst.as_mut_ptr(), pattern.as_ref(), threads) };
@@ -287,9 +303,10 @@ impl Mover {
         fill: Option<&job::FillPattern>,
         threads: usize,
     ) {
-        // WebAssembly has no threads to start.
         let most = match threads {
+            // WebAssembly has no threads to start.
             _ if cfg!(target_family = "wasm") => 1,
+            // Tests that insist on helpers want them for small moves too, which are quick to check.
             2.. if crew::is_insisting_on_helpers() => MAX_THREADS,
             _ => self.account.useful_threads(),
         };
@@ -298,6 +315,7 @@ impl Mover {
         if let Some(pattern) = fill {
             for job in &self.first {
                 let cut = job.cut_for_buffers(pattern.as_ptr(), dst);
+                // On this thread alone, because the copies write the same addresses and may not begin before.
                 // SAFETY: by the contract of this function; it reads only its pattern, and nothing
                 // else is written before it is done.
                 unsafe { job.run_tiles(0..job.tile_count(cut), pattern.as_ptr(), dst, cut) };
@@ -329,6 +347,7 @@ impl Mover {
         let items = |(job, from): &(&NestJob, *const u8)| {
             job.tile_count(job.cut_for_pieces(*from, dst, count))
         };
+        // With more pieces than the longest job has tiles, some would be empty.
         let most = shared.work.iter().map(items).max().unwrap_or(0);
         let count = count.min(most.max(1));
         crew::share_piece_ranges(threads, count, together, &|range| {
@@ -338,7 +357,7 @@ impl Mover {
                 let items = job.tile_count(cut);
                 let range = items * range.start / count..items * range.end / count;
                 // SAFETY: as above; the ranges of the pieces are disjoint sets of tiles, every piece is taken
-                // once, and a plan writes every place once.
+                // once, and a plan writes every address once.
                 unsafe { job.run_tiles(range, *from, shared.dst, cut) };
             }
         });

@@ -1,39 +1,32 @@
-//! Sources that stand still along a loop: what is inside the loop is moved once, and copied.
+//! Loops along which the source does not move: what is inside such a loop is moved once, and copied.
 
 use super::job::{ByteLoop, NestJob};
 use super::rows::{self, RowCopyKernel};
+use crate::engine::tuning::{
+    GROWN_REPEAT_BYTES, MAX_REPEAT_BYTES, MIN_COPIES_PER_TILE, MIN_PLAIN_REPEAT_BYTES,
+    REPEAT_TILE_BYTES,
+};
 
 /// A dense stretch of the destination that is written once by a job of its own, then copied.
 #[derive(Debug, Clone)]
 pub(super) struct RepeatedStretch {
     body: NestJob,
     bytes: usize,
-    /// From one copy to the next.
+    /// Bytes from one copy to the next.
     step: isize,
     copy: RowCopyKernel,
 }
 
-/// Bytes of a stretch, at most: it is still in the second level cache when it is copied.
-const MAX_STRETCH_BYTES: usize = 1 << 18;
-/// A run shorter than this is made longer before it is copied on, where its copies are adjacent.
-const SHORT_RUN: usize = 256;
-/// Bytes of the longer stretch.
-const GROWN_STRETCH_BYTES: usize = 1 << 13;
-
-/// Bytes that a tile writes, and copies of the stretch in it at least.
-const TILE_BYTES: usize = 1 << 20;
-const LEAST_COPIES: usize = 16;
-
-/// What a repeat takes of some loops, in bytes.
+/// The loops of a nest, divided into those of a repeat and the others, in bytes.
 pub(super) struct RepeatSplit {
-    /// The loop along which the source stands still.
+    /// The loop along which the source does not move.
     pub(super) over: ByteLoop,
     pub(super) inner: Vec<ByteLoop>,
     pub(super) outer: Vec<ByteLoop>,
     bytes: usize,
 }
 
-/// The outermost loop that can be a repeat: its inner loops fill a stretch without gaps.
+/// Divides loops at the outermost one that can be a repeat: its inner loops fill a stretch without gaps.
 pub(super) fn split_repeat_loop(loops: &[ByteLoop], width: usize) -> Option<RepeatSplit> {
     let still = loops.iter().filter(|l| l.src == 0 && l.n > 1 && l.dst > 0);
     let fits = still.filter_map(|over| {
@@ -47,20 +40,20 @@ pub(super) fn split_repeat_loop(loops: &[ByteLoop], width: usize) -> Option<Repe
             (l.dst == next).then(|| next.saturating_mul(l.n))
         });
         let bytes = dense?.unsigned_abs();
-        // Runs that are long enough are copied as well from where they are.
+        // One long run is copied as fast from the source as from its first copy.
         let plain = inner.iter().all(|l| l.src == l.dst) && inner.len() < 2;
-        let short = bytes < SHORT_RUN && over.dst == bytes.cast_signed();
-        let good = !inner.is_empty() && bytes <= MAX_STRETCH_BYTES && (!plain || short);
+        let short = bytes < MIN_PLAIN_REPEAT_BYTES && over.dst == bytes.cast_signed();
+        let good = !inner.is_empty() && bytes <= MAX_REPEAT_BYTES && (!plain || short);
         good.then_some(RepeatSplit { over: *over, inner, outer, bytes })
     });
+    // The outermost one: its stretch holds those of the others, so that most is copied.
     fits.max_by_key(|s| s.over.dst)
 }
 
 impl RepeatSplit {
     /// Whether a stretch is too short for a job of its own.
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     pub(super) fn is_short(&self) -> bool {
-        self.bytes < GROWN_STRETCH_BYTES
+        self.bytes < GROWN_REPEAT_BYTES
     }
 }
 
@@ -68,7 +61,8 @@ impl RepeatedStretch {
     /// The kernel, made of the job of the inner loops.
     pub(super) fn new(split: &RepeatSplit, body: NestJob, stream: bool) -> RepeatedStretch {
         let step = split.over.dst;
-        let grows = step.unsigned_abs() == split.bytes && split.bytes < GROWN_STRETCH_BYTES;
+        // A stretch that grows is read again at once, so it has to stay in the caches.
+        let grows = step.unsigned_abs() == split.bytes && split.bytes < GROWN_REPEAT_BYTES;
         let bytes = split.bytes;
         RepeatedStretch {
             body,
@@ -80,7 +74,7 @@ impl RepeatedStretch {
 
     /// Steps of the loop that one tile takes: many, as each tile moves the stretch once.
     pub(super) fn tile_steps(&self) -> isize {
-        (TILE_BYTES / self.bytes).max(LEAST_COPIES).cast_signed()
+        (REPEAT_TILE_BYTES / self.bytes).max(MIN_COPIES_PER_TILE).cast_signed()
     }
 
     /// Writes the stretch at `dst` and its copies, `count` in all.
@@ -97,19 +91,20 @@ impl RepeatedStretch {
             if count < 2 {
                 return;
             }
-            if self.step.unsigned_abs() != self.bytes || self.bytes >= GROWN_STRETCH_BYTES {
+            if self.step.unsigned_abs() != self.bytes || self.bytes >= GROWN_REPEAT_BYTES {
                 let copies = ByteLoop { n: count.cast_signed() - 1, src: 0, dst: self.step };
                 let to = dst.offset(self.step);
                 (self.copy)(dst.cast_const(), to, self.bytes, ByteLoop::UNIT_LOOP, copies);
                 return;
             }
+            // What is written doubles with every copy until it is long enough to be copied on.
             let all = self.bytes * count;
             let (mut done, mut part) = (self.bytes, self.bytes);
             while done < all {
                 let next = part.min(all - done);
                 dst.cast_const().copy_to_nonoverlapping(dst.add(done), next);
                 done += next;
-                if part < GROWN_STRETCH_BYTES {
+                if part < GROWN_REPEAT_BYTES {
                     part = done;
                 }
             }

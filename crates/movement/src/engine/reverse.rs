@@ -1,15 +1,15 @@
-//! Rows that the source holds backwards: sixteen bytes at a time, turned around in a register.
+//! Rows that are read backwards in the source: sixteen bytes at a time, reversed in a register.
 
 use super::job::ByteLoop;
 #[cfg(target_arch = "x86_64")]
 use zellige_isa::Isa;
 
-/// Writes `count` elements at every step of `x` and, inside it, of `y`; the source of a row is its
-/// first element, and those after it lie before it.
+/// Writes `count` elements at every step of `x` and, inside it, of `y`; the source pointer of a row is that of
+/// its first element, and those after it are at falling addresses.
 pub(super) type ReverseKernel =
     unsafe fn(src: *const u8, dst: *mut u8, count: usize, x: ByteLoop, y: ByteLoop);
 
-/// The fastest version for elements of `width` bytes: 1, 2, 4, 8 or 16.
+/// The fastest kernel for elements of `width` bytes: 1, 2, 4, 8 or 16.
 pub(super) fn select_reverse_kernel(width: usize) -> ReverseKernel {
     macro_rules! widths {
         ($f:ident) => {
@@ -47,6 +47,7 @@ unsafe fn reverse_rows<T: Copy, const N: usize>(
                 let s = src.offset(i * x.src + j * y.src).cast::<T>();
                 let d = dst.offset(i * x.dst + j * y.dst).cast::<T>();
                 let stretch = |at: usize| {
+                    // One shuffle where the target has one for bytes.
                     let mut v = s.sub(at + N - 1).cast::<[T; N]>().read_unaligned();
                     v.reverse();
                     d.add(at).cast::<[T; N]>().write_unaligned(v);
@@ -77,6 +78,6 @@ unsafe fn reverse_rows_avx2<T: Copy, const N: usize>(
     x: ByteLoop,
     y: ByteLoop,
 ) {
-    // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
+    // SAFETY: by the contract of this function, which enables the instructions.
     unsafe { reverse_rows::<T, N>(src, dst, count, x, y) };
 }

@@ -9,6 +9,9 @@ use super::joined_neon;
 use super::short;
 #[cfg(target_arch = "x86_64")]
 use super::stream::LINE_BYTES;
+#[cfg(target_arch = "x86_64")]
+use crate::engine::tuning::PAGE_BYTES;
+use crate::engine::tuning::{MAX_ROW_PREFETCH_BYTES, ROW_PREFETCH_BYTES, ROW_PREFETCH_STEPS};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use zellige_isa::Isa;
 
@@ -26,7 +29,7 @@ pub(super) type TableCopyKernel = unsafe fn(
     starts: &[(isize, isize)],
 );
 
-/// The fastest version for tables.
+/// The fastest kernel for tables.
 pub(super) fn select_table_kernel(bytes: usize, stream: bool) -> TableCopyKernel {
     #[cfg(target_arch = "x86_64")]
     if bytes.is_multiple_of(64) && Isa::process_isa().has_avx512() {
@@ -81,8 +84,9 @@ unsafe fn copy_table_avx512<const STREAM: bool>(
     unsafe { copy_table::<cell::x86::Avx512, STREAM>(src, dst, bytes, x, y, starts) };
 }
 
-/// The fastest version for this machine and rows of `bytes`.
+/// The fastest kernel for this machine and rows of `bytes`.
 pub(super) fn select_row_kernel(bytes: usize, stream: bool) -> RowCopyKernel {
+    // A run of a few registers has no lines to store past the caches, and its length decides the code.
     if !stream && let Some(run) = short::select_short_rows(bytes) {
         return run;
     }
@@ -106,10 +110,11 @@ pub(super) fn select_row_kernel(bytes: usize, stream: bool) -> RowCopyKernel {
     if stream { copy_rows::<PortableLane, true> } else { copy_rows::<PortableLane, false> }
 }
 
-/// Whether streamed stores of pieces `step` bytes apart are fast only in bursts of several lines. Measured
-/// on Zen 3: pieces of 128 bytes a power of two apart leave at a quarter of the speed of 512 bytes. On Zen 4,
-/// which writes whole lines at once, they do where they are pages apart, and the bursts cost a little elsewhere.
+/// Whether non-temporal stores of pieces `step` bytes apart are fast only in bursts of several lines.
 pub(super) fn streams_by_bursts(step: isize) -> bool {
+    // Measured on Zen 3: pieces of 128 bytes a power of two apart are written at a quarter of the speed of 512
+    // bytes. On Zen 4, which writes whole lines at once, this is so where they are pages apart, and bursts cost
+    // a little elsewhere.
     #[cfg(target_arch = "x86_64")]
     return if Isa::process_isa().has_avx512() {
         super::stream::is_amd_processor() && step.unsigned_abs().is_multiple_of(PAGE_BYTES)
@@ -123,11 +128,7 @@ pub(super) fn streams_by_bursts(step: isize) -> bool {
     }
 }
 
-/// Bytes of a page.
-#[cfg(target_arch = "x86_64")]
-const PAGE_BYTES: usize = 4096;
-
-/// Rows that follow one another in a destination of broken lines, where the machine can join them.
+/// The kernel for rows that follow one another and do not begin on lines, where the machine can join them.
 pub(super) fn select_joined_kernel() -> Option<RowCopyKernel> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -145,8 +146,8 @@ pub(super) fn select_joined_kernel() -> Option<RowCopyKernel> {
     None
 }
 
-/// Whole lines go around the caches, also those that hold the end of one row and the beginning of the
-/// next, which is put together from both. Only the first and the last line of the loop along which rows
+/// Stores every whole line past the caches, also those that hold the end of one row and the beginning of the
+/// next, which are put together from both. Only the first and the last line of the loop along which rows
 /// follow one another are written in part.
 ///
 /// # Safety
@@ -170,8 +171,9 @@ unsafe fn copy_joined_avx512(src: *const u8, dst: *mut u8, bytes: usize, x: Byte
             for j in 0..y.n {
                 let s = src.offset(i * x.src + j * y.src);
                 let d = dst.offset(i * x.dst + j * y.dst);
-                let next = s.wrapping_offset(y.src * 4);
-                for at in (0..bytes.min(256)).step_by(LINE_BYTES) {
+                // The first lines of a row some steps ahead; the hardware sees the rest of it coming.
+                let next = s.wrapping_offset(y.src * ROW_PREFETCH_STEPS);
+                for at in (0..bytes.min(MAX_ROW_PREFETCH_BYTES)).step_by(LINE_BYTES) {
                     cell::prefetch_line(next.wrapping_add(at));
                 }
                 let (step, last, back) =
@@ -195,9 +197,6 @@ unsafe fn copy_joined_avx512(src: *const u8, dst: *mut u8, bytes: usize, x: Byte
     }
 }
 
-/// Lines ahead that are asked for while a row is copied.
-const PREFETCH_LINES: usize = 512;
-
 /// # Safety
 /// Every run of the two loops is readable at `src` and writable at `dst`, the two do not overlap,
 /// and the machine has the instructions of `L`.
@@ -214,17 +213,18 @@ unsafe fn copy_rows<L: CopyLane, const STREAM: bool>(
     unsafe {
         for i in 0..x.n {
             let (mut s, mut d) = (src.offset(i * x.src), dst.offset(i * x.dst));
-            // Rows that are read side by side are fetched by the hardware; others ask ahead.
+            // The hardware prefetches rows that follow one another, so a short distance in front of it is enough.
+            // Of others it does not see where the next one is.
             let skips = y.src.unsigned_abs() != bytes;
             for _ in 0..y.n {
                 if STREAM {
                     let next = if skips {
-                        s.wrapping_offset(y.src * 4)
+                        s.wrapping_offset(y.src * ROW_PREFETCH_STEPS)
                     } else {
-                        s.wrapping_add(PREFETCH_LINES)
+                        s.wrapping_add(ROW_PREFETCH_BYTES)
                     };
                     let mut at = 0;
-                    while at < bytes && at < 256 {
+                    while at < bytes && at < MAX_ROW_PREFETCH_BYTES {
                         cell::prefetch_line(next.wrapping_add(at));
                         at += 64;
                     }
@@ -246,7 +246,7 @@ unsafe fn copy_rows_avx512<const STREAM: bool>(
     x: ByteLoop,
     y: ByteLoop,
 ) {
-    // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
+    // SAFETY: by the contract of this function, which enables the instructions.
     unsafe { copy_rows::<cell::x86::Avx512, STREAM>(src, dst, bytes, x, y) };
 }
 
@@ -259,6 +259,6 @@ unsafe fn copy_rows_avx<const STREAM: bool>(
     x: ByteLoop,
     y: ByteLoop,
 ) {
-    // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
+    // SAFETY: by the contract of this function, which enables the instructions.
     unsafe { copy_rows::<cell::x86::Avx, STREAM>(src, dst, bytes, x, y) };
 }

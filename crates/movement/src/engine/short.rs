@@ -1,4 +1,4 @@
-//! Rows of a few registers: how many is decided once, not for every row.
+//! Rows of a few registers: their number is a constant of the kernel, not a condition for every row.
 
 use super::cell::{CopyLane, PortableLane};
 use super::job::ByteLoop;
@@ -51,7 +51,7 @@ fn select_wide_rows(_: usize) -> Option<RowCopyKernel> {
 }
 
 /// Rows of more than `N / 2` registers and at most `N`: half of them from the front, half of them up
-/// to the end. Where these overlap, the same bytes come twice.
+/// to the end. Where these overlap, the same bytes are written twice.
 ///
 /// # Safety
 /// Every row of the two loops is readable at `src` and writable at `dst`, the two do not overlap, rows
@@ -64,10 +64,12 @@ unsafe fn copy_short_rows<L: CopyLane, const N: usize>(
     x: ByteLoop,
     y: ByteLoop,
 ) {
+    // A second set of registers that ends with the row covers every length up to `N` of them without a loop
+    // for the remainder.
     let half = (N / 2).max(1);
     let back = bytes - (N - N / 2) * L::BYTES;
     let place = |k: usize| if k < half { k * L::BYTES } else { back + (k - half) * L::BYTES };
-    // SAFETY: offsets are those of the loops, which the caller vouches for; both halves lie inside a
+    // SAFETY: offsets are those of the loops, which the caller vouches for; both halves are inside a
     // row, and together they cover it. A row is read before it is written.
     unsafe {
         for i in 0..x.n {
@@ -93,7 +95,7 @@ unsafe fn copy_short_rows_avx<const N: usize>(
     x: ByteLoop,
     y: ByteLoop,
 ) {
-    // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
+    // SAFETY: by the contract of this function, which enables the instructions.
     unsafe { copy_short_rows::<super::cell::x86::Avx, N>(src, dst, bytes, x, y) };
 }
 
@@ -106,11 +108,11 @@ unsafe fn copy_short_rows_avx512<const N: usize>(
     x: ByteLoop,
     y: ByteLoop,
 ) {
-    // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
+    // SAFETY: by the contract of this function, which enables the instructions.
     unsafe { copy_short_rows::<super::cell::x86::Avx512, N>(src, dst, bytes, x, y) };
 }
 
-/// An integer as a register. It is never streamed: it is no line.
+/// An integer as a register. Its stores are never non-temporal, because it is no line.
 #[derive(Clone, Copy)]
 struct IntegerLane<T>(T);
 

@@ -1,8 +1,10 @@
-//! Rows of one element over and over: sources that stand still along what is adjacent.
+//! Rows of one element over and over: the source does not move along the loop that is adjacent in the
+//! destination.
 
 use super::cell::{CopyLane, PortableLane};
 use super::job::ByteLoop;
 use super::stream::LINE_BYTES;
+use crate::engine::tuning::MIN_ALIGNED_SPLAT_BYTES;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use zellige_isa::Isa;
 
@@ -10,14 +12,8 @@ use zellige_isa::Isa;
 pub(super) type SplatKernel =
     unsafe fn(src: *const u8, dst: *mut u8, bytes: usize, x: ByteLoop, y: ByteLoop);
 
-/// Rows shorter than this are left to other kernels.
-pub(super) const MIN_SPLAT_BYTES: usize = 16;
-
-/// Rows of at least this many bytes are written from line to line.
-const ALIGNED_ROW_BYTES: usize = 256;
-
-/// The fastest version for elements of `width` bytes in rows of `bytes`, at least [`MIN_SPLAT_BYTES`]; with `stream`,
-/// whole lines go around the caches.
+/// The fastest kernel for elements of `width` bytes in rows of `bytes`, at least
+/// [`MIN_SPLAT_ROW_BYTES`](super::tuning::MIN_SPLAT_ROW_BYTES); with `stream`, whole lines are stored past the caches.
 pub(super) fn select_splat_kernel(width: usize, bytes: usize, stream: bool) -> SplatKernel {
     macro_rules! widths {
         ($f:ident) => {
@@ -64,7 +60,7 @@ unsafe fn splat_rows<L: CopyLane, const E: usize, const STREAM: bool>(
     y: ByteLoop,
 ) {
     // SAFETY: offsets are those of the loops, which the caller vouches for. The last register ends
-    // with the row: it is moved back by a multiple of `E`, and the same bytes come again.
+    // with the row: it is moved back by a multiple of `E`, and the same bytes are written again.
     unsafe {
         for i in 0..x.n {
             for j in 0..y.n {
@@ -74,12 +70,13 @@ unsafe fn splat_rows<L: CopyLane, const E: usize, const STREAM: bool>(
                 // Stores that straddle lines cost twice; long rows have one at the front, at most.
                 let skip = d.addr().wrapping_neg() % L::BYTES;
                 let mut at = 0;
-                if bytes >= ALIGNED_ROW_BYTES && skip.is_multiple_of(E) {
+                if bytes >= MIN_ALIGNED_SPLAT_BYTES && skip.is_multiple_of(E) {
                     value.store_lane(d);
                     at = skip;
                 }
                 if STREAM && d.addr().wrapping_add(at).is_multiple_of(L::BYTES) {
-                    // Half a line is not streamed.
+                    // Up to the first whole line by usual stores: a non-temporal store of half a line is a
+                    // transfer of its own.
                     while at + L::BYTES < bytes
                         && !d.addr().wrapping_add(at).is_multiple_of(LINE_BYTES)
                     {
@@ -120,7 +117,7 @@ unsafe fn splat_rows_portable<const E: usize, const STREAM: bool>(
     x: ByteLoop,
     y: ByteLoop,
 ) {
-    // SAFETY: the caller's contract is that of `body`.
+    // SAFETY: by the contract of this function.
     unsafe { splat_rows::<PortableLane, E, STREAM>(src, dst, bytes, x, y) };
 }
 
@@ -134,7 +131,7 @@ unsafe fn splat_rows_neon<const E: usize, const STREAM: bool>(
     x: ByteLoop,
     y: ByteLoop,
 ) {
-    // SAFETY: the caller's contract is that of `body`.
+    // SAFETY: by the contract of this function.
     unsafe { splat_rows::<super::cell::neon::Neon, E, STREAM>(src, dst, bytes, x, y) };
 }
 
@@ -147,7 +144,7 @@ unsafe fn splat_rows_avx<const E: usize, const STREAM: bool>(
     x: ByteLoop,
     y: ByteLoop,
 ) {
-    // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
+    // SAFETY: by the contract of this function, which enables the instructions.
     unsafe { splat_rows::<super::cell::x86::Avx, E, STREAM>(src, dst, bytes, x, y) };
 }
 
@@ -160,6 +157,6 @@ unsafe fn splat_rows_avx512<const E: usize, const STREAM: bool>(
     x: ByteLoop,
     y: ByteLoop,
 ) {
-    // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
+    // SAFETY: by the contract of this function, which enables the instructions.
     unsafe { splat_rows::<super::cell::x86::Avx512, E, STREAM>(src, dst, bytes, x, y) };
 }

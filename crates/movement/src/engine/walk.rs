@@ -1,12 +1,13 @@
-//! Running a job: its tiles in order, each with its kernel.
+//! Running a job: its tiles in order, each by its kernel.
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::carry::LineCarries;
 use super::cell;
-use super::job::{ByteLoop, JobKernel, LINEAR_CHUNK_BYTES, NestJob};
+use super::job::{ByteLoop, JobKernel, NestJob};
 use super::rows;
-use super::stream::{LINE_BYTES, LONG_ROW_BYTES, StreamRule};
+use super::stream::{LINE_BYTES, StreamRule};
 use super::transpose::{Scratch, TransposeTile, Trim};
+use crate::engine::tuning::{LINEAR_CHUNK_BYTES, MIN_BROKEN_STREAM_BYTES};
 use smallvec::SmallVec;
 use std::ops::Range;
 use zellige_float::RowStrides;
@@ -17,7 +18,8 @@ type TileCarries = LineCarries;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 type TileCarries = ();
 
-/// A tile: its first steps of the two loops, and its offsets in bytes.
+/// A tile: its first steps `i` of loop `x` and `j` of loop `y`, and its offsets `a` in the source and `b` in the
+/// destination, in bytes.
 #[derive(Debug, Clone, Copy)]
 struct TilePosition {
     i: isize,
@@ -26,7 +28,7 @@ struct TilePosition {
     b: isize,
 }
 
-/// How a job meets one destination: where the lines of that memory begin inside its rows.
+/// How a job is cut for one pair of buffers: where lines of memory begin inside its rows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JobCut {
     stores: StoreMode,
@@ -39,8 +41,8 @@ pub(super) struct JobCut {
 #[derive(Debug, Clone, Copy)]
 enum StoreMode {
     Usual,
-    Around,
-    /// Around the caches, also lines that hold the end of one row and the beginning of the next.
+    NonTemporal,
+    /// Non-temporal, also for lines that hold the end of one row and the beginning of the next.
     Joined(rows::RowCopyKernel),
 }
 
@@ -61,10 +63,13 @@ impl NestJob {
         self.cut_streamed(src, dst)
     }
 
-    /// The same where about so many pieces are shared: large tiles are divided, as far as every tile may
-    /// begin anywhere.
+    /// The same cut where threads share about so many pieces: large tiles are divided, if the kernel allows
+    /// that a tile begins anywhere.
     pub(super) fn cut_for_pieces(&self, src: *const u8, dst: *mut u8, pieces: usize) -> JobCut {
         let mut cut = self.cut_for_buffers(src, dst);
+        // The tile of a transpose is a compromise of registers, lines and caches; small tiles have tables of their
+        // size; a repeat makes its stretch anew for every tile; joined rows follow one another inside a tile.
+        // Dividing any of these would cost more than more threads gain.
         let divides = match self.kernel {
             JobKernel::Rows { .. } => !matches!(cut.stores, StoreMode::Joined(_)),
             JobKernel::Linear { .. }
@@ -86,6 +91,8 @@ impl NestJob {
         let whole = |stores| JobCut { stores, shift: (0, 0), tile: self.tile };
         let aligned = dst.addr().is_multiple_of(LINE_BYTES);
         match (&self.kernel, self.stream) {
+            // Tiles of a transpose are cut so that they begin on a line of the destination, and on one of the
+            // source where all rows of it agree.
             (JobKernel::Transpose { .. }, stream) => {
                 let x = match stream {
                     StreamRule::Aligned => steps_to_line(dst, self.x.n, self.x.dst),
@@ -97,11 +104,12 @@ impl NestJob {
                 let lines = steps.all(|s| s.unsigned_abs().is_multiple_of(LINE_BYTES));
                 let y = steps_to_line(src, self.y.n, self.y.src).filter(|_| lines);
                 let shift = (x, y.unwrap_or(0));
-                JobCut { stores: StoreMode::Around, shift, tile: self.tile }
+                JobCut { stores: StoreMode::NonTemporal, shift, tile: self.tile }
             }
-            (_, StreamRule::Always) => whole(StoreMode::Around),
-            (_, StreamRule::Aligned) if aligned => whole(StoreMode::Around),
+            (_, StreamRule::Always) => whole(StoreMode::NonTemporal),
+            (_, StreamRule::Aligned) if aligned => whole(StoreMode::NonTemporal),
             (JobKernel::Rows { bytes, .. }, _) if self.has_adjacent_rows(*bytes) => {
+                // All rows begin equally far from a line, because they follow one another and are whole lines.
                 match rows::select_joined_kernel() {
                     Some(run) => whole(StoreMode::Joined(run)),
                     None => whole(StoreMode::Usual),
@@ -114,7 +122,8 @@ impl NestJob {
     /// Whether rows follow one another in the destination, for long enough.
     fn has_adjacent_rows(&self, bytes: usize) -> bool {
         let follow = |l: ByteLoop, tile: isize| {
-            l.dst == bytes.cast_signed() && l.n.min(tile).unsigned_abs() * bytes >= LONG_ROW_BYTES
+            l.dst == bytes.cast_signed()
+                && l.n.min(tile).unsigned_abs() * bytes >= MIN_BROKEN_STREAM_BYTES
         };
         follow(self.x, self.tile.0) || follow(self.y, self.tile.1)
     }
@@ -146,10 +155,12 @@ impl NestJob {
         dst: *mut u8,
         cut: JobCut,
     ) {
-        // A nest without a start has no first tile.
+        // A nest without a start has no first tile; a plan that was read from a file may have one.
         if items.is_empty() {
             return;
         }
+        // The digits of the first tile by division; those of the next ones by counting, because a division
+        // per loop and tile would be the price of some short rows.
         let table = self.is_table();
         let (tx, ty) = self.tile_counts(cut);
         let mut rest = items.start;
@@ -193,7 +204,7 @@ impl NestJob {
         let mut carries = ();
         let mut current = place(start.min(self.starts.len() - 1), &digits, i, j);
         for item in items.clone() {
-            // The next tile: fastest first.
+            // The digits of the next tile, the fastest first.
             let (fast, slow) = if self.x_first { (&mut i, &mut j) } else { (&mut j, &mut i) };
             let (fast_end, slow_end) = if self.x_first { (tx, ty) } else { (ty, tx) };
             *fast += 1;
@@ -217,10 +228,11 @@ impl NestJob {
                 }
             }
             let last = item + 1 == items.end;
+            // The last tile prefetches itself: its lines are in the caches already, so this costs nothing from memory.
             let next = if last { current } else { place(start, &digits, i, j) };
             let ahead = src.wrapping_offset(next.a);
             // SAFETY: by the contract of this function: these are offsets of the nest, and the
-            // scratch is as long as a streamed tile needs.
+            // scratch is as long as a tile with non-temporal stores needs.
             unsafe {
                 self.run_one_tile(
                     current,
@@ -240,12 +252,13 @@ impl NestJob {
             #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
             carries.write_remaining();
         }
+        // Other threads may read the destination as soon as this one reports its pieces done.
         if stream {
             cell::fence_stores();
         }
     }
 
-    /// Room for the rows of a tile whose last lines are kept back for the next one.
+    /// Memory for the last, unfinished line of every row of a tile, which the next tile completes.
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn carries_for_rows(&self, stream: bool) -> LineCarries {
         match &self.kernel {
@@ -257,7 +270,7 @@ impl NestJob {
         }
     }
 
-    /// Whether its tiles are transposed, which takes scratch memory where they are streamed.
+    /// Whether its tiles are transposed, which takes scratch memory where stores are non-temporal.
     fn needs_scratch(&self) -> bool {
         matches!(self.kernel, JobKernel::Transpose { .. } | JobKernel::Staged(_))
     }
@@ -265,7 +278,8 @@ impl NestJob {
     /// One tile.
     ///
     /// # Safety
-    /// As [`NestJob::run_tiles`]; `scratch` has memory where tiles are streamed, and `carries` a line for every row.
+    /// As [`NestJob::run_tiles`]; `scratch` has memory where stores are non-temporal, and `carries` a line for
+    /// every row.
     #[inline]
     #[allow(clippy::too_many_arguments, reason = "all of them are of one tile")]
     unsafe fn run_one_tile(
@@ -285,10 +299,10 @@ impl NestJob {
         let TilePosition { i, j, a, b } = at;
         let x = ByteLoop { n: steps_in_tile(cut.shift.0, cut.tile.0, self.x.n, i), ..self.x };
         let y = ByteLoop { n: steps_in_tile(cut.shift.1, cut.tile.1, self.y.n, j), ..self.y };
-        // Before the first line nothing is whole.
+        // The part of a row before its first whole line has no whole line to store.
         let stores = if i < cut.shift.0 { StoreMode::Usual } else { cut.stores };
         let stream = stores.is_non_temporal();
-        // SAFETY: the tile lies inside the loops of the nest, whose addresses the caller vouches for.
+        // SAFETY: the tile is inside the loops of the nest, whose addresses the caller vouches for.
         unsafe {
             match &self.kernel {
                 JobKernel::Table { run, bytes } => {
@@ -312,6 +326,8 @@ impl NestJob {
                     repeat.write_copies(src.offset(a), dst.offset(b), y.n.unsigned_abs());
                 }
                 JobKernel::Transpose { run, far, skewed } => {
+                    // A skewed tile reads a line's worth of the next one, to complete the last line of each of
+                    // its rows; the next tile leaves that part out.
                     let own = x.n;
                     let more =
                         if *skewed && stream { LINE_BYTES.cast_signed() / self.x.dst } else { 0 };
@@ -323,7 +339,7 @@ impl NestJob {
                         (*scratch).set_trim(Trim { first: i == 0, own });
                     }
                     if *far && !stream {
-                        // Streamed tiles ask for the next one themselves.
+                        // Kernels with non-temporal stores prefetch the next tile themselves, between stores.
                         let bytes = (y.n * y.src).unsigned_abs();
                         for row in (0..x.n).map(|k| next.wrapping_offset(k * x.src)) {
                             for at in (0..bytes).step_by(LINE_BYTES) {
@@ -385,8 +401,9 @@ impl NestJob {
 /// Steps of a loop of `e` bytes before the first whole line from `start` on: 0 where it begins there, and
 /// `None` where lines begin inside of steps, or the loop is too short to be cut for them.
 fn steps_to_line(start: *const u8, n: isize, e: isize) -> Option<isize> {
+    // A short first tile costs as much as a whole one, so short loops are not cut for it.
     let left = start.addr().wrapping_neg() % LINE_BYTES;
-    let long = (n * e).unsigned_abs() >= LONG_ROW_BYTES;
+    let long = (n * e).unsigned_abs() >= MIN_BROKEN_STREAM_BYTES;
     match left.cast_signed() {
         0 => Some(0),
         left if long && left % e == 0 => Some(left / e),

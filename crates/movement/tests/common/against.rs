@@ -64,7 +64,7 @@ pub fn check(src: &Layout, dst: &Layout, shape: &[i64]) -> Result<(), TestCaseEr
     Ok(())
 }
 
-/// As many cases as `PROPTEST_CASES` asks for.
+/// The number of cases that `PROPTEST_CASES` sets.
 pub fn config() -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|v| v.parse().ok());
     ProptestConfig {

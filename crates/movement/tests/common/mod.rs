@@ -9,7 +9,7 @@ pub use against::{check, config};
 pub use layouts::*;
 pub use sticks::{Random, padded_dims, side};
 
-/// Bytes between two pages that must not be touched; the end (or the start) lies at the guard.
+/// Bytes between two pages that must not be touched; the end (or the start) is at the guard.
 pub struct Guarded {
     map: *mut u8,
     mapped: usize,
@@ -44,7 +44,7 @@ impl Guarded {
     }
 
     pub fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: `start .. start + len` lies inside the mapping and is borrowed with `self`.
+        // SAFETY: `start .. start + len` is inside the mapping and is borrowed with `self`.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
     }
 }

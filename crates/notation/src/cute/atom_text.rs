@@ -1,4 +1,5 @@
-//! The printed form of MMA and copy atoms: a title, and a line for each of its layouts.
+//! The printed form of MMA and copy atoms: a title, and a line for each of its layouts. It is what CuTe's
+//! `print` writes of an atom (CuTe documentation, "MMA Atom").
 //!
 //! ```text
 //! MMA_Atom
@@ -15,7 +16,7 @@ use super::text::{CuteValue, WrittenModes, print_modes};
 use crate::Diagnostic;
 use crate::cursor::TextCursor;
 
-/// What a line of an atom holds.
+/// The kind of value in a line of an atom.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AtomField {
     /// A layout.
@@ -115,6 +116,8 @@ impl AtomText {
         let mut blocks = Vec::new();
         let mut expected: Option<&'static str> = None;
         loop {
+            // A tiled atom prints its tiling first and the atom after it, so the title of each
+            // block fixes that of the next one.
             let found = find_atom_title(&r.c).map(|i| &TITLES[i]);
             let Some(title) = found.filter(|t| expected.is_none_or(|e| e == t.name)) else {
                 let what = expected.unwrap_or("MMA_Atom");

@@ -23,7 +23,7 @@ pub struct DslPointer {
     pub bits: i64,
     /// The memory: `gmem`, `smem`, `rmem`, `tmem` or `generic`.
     pub space: &'static str,
-    /// The bytes that the address is a multiple of, where they are said.
+    /// The bytes that the address is a multiple of, if they are given.
     pub align: Option<i64>,
     /// The swizzle of its byte addresses.
     pub swizzle: Option<SwizzleText>,
@@ -67,6 +67,8 @@ impl CuteReader<'_> {
             self.expect_composition_sign("after the offset, and the layout")?;
             swizzle = Some((sw, SwizzleTarget::Elements(Some(offset))));
         }
+        // One swizzle of bytes and one of elements would compose to something that is no swizzle in
+        // general.
         if let (TensorEngine::Dsl(pointer), true) = (&engine, swizzle.is_some())
             && pointer.swizzle.is_some()
         {

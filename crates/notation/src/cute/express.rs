@@ -7,11 +7,10 @@ use crate::WrittenLayout;
 use crate::convert::{ConversionRefusal, not_expressible, without_window};
 use zellige_layout::{Axis, Layout, LayoutDifference, LayoutError};
 
-/// The CuTe text of a layout over a shape: one mode for each dimension, of several modes where one
-/// stride does not do.
+/// The CuTe text of a layout over a shape: one mode for each dimension, nested where one stride is not enough.
 ///
-/// A layout that does not begin at 0 is written behind the swizzle that moves nothing:
-/// `Sw<0,4,3> o 5 o 8:1`.
+/// CuTe writes an offset only behind a swizzle, so a layout that does not begin at 0 is written behind the
+/// identity swizzle: `Sw<0,4,3> o 5 o 8:1`.
 pub fn express_as_cute(layout: &Layout, shape: &[i64]) -> Result<String, ConversionRefusal> {
     let elements = without_window(layout, shape, "CuTe has no padding")?;
     let layout = elements.as_ref();
@@ -30,7 +29,7 @@ pub fn express_as_cute(layout: &Layout, shape: &[i64]) -> Result<String, Convers
     let grouped = match tile.group(shape) {
         Ok(grouped) => grouped,
         Err(e @ LayoutError::NotGroupable { .. }) => {
-            // The first element past the boundary that is not met.
+            // The first element past the boundary that cuts an iter.
             let witness = match &e {
                 LayoutError::NotGroupable { boundary, .. } => Some(*boundary),
                 _ => None,
@@ -54,7 +53,8 @@ pub fn express_as_cute(layout: &Layout, shape: &[i64]) -> Result<String, Convers
         }
         modes.push(tuple_of_leaves(leaves, CuteMode::unit_mode()));
     }
-    // One dimension of several modes is a tuple of one, so that it stays one dimension.
+    // A single dimension of several modes is wrapped in a tuple, because its modes at the top level would
+    // be dimensions.
     let modes: CuteModes = match modes.as_mut_slice() {
         [leaf @ NestedTuple::Leaf(_)] => leaf.clone(),
         _ => NestedTuple::Tuple(modes),
@@ -87,6 +87,8 @@ pub fn express_as_cute(layout: &Layout, shape: &[i64]) -> Result<String, Convers
     let text =
         LayoutText { engine: None, swizzle, modes: modes.written_in_style(IntegerStyle::Bare) };
     let text = CuteText::Layout(Box::new(text));
+    // CuTe's index order is colexicographic inside a mode, so the text is lowered again and
+    // compared instead of trusted.
     let again =
         WrittenLayout::layout_over_shape(&text, Some(shape)).map_err(|d| match d.cause {
             Some(cause) => ConversionRefusal::Error(*cause),
@@ -98,7 +100,7 @@ pub fn express_as_cute(layout: &Layout, shape: &[i64]) -> Result<String, Convers
     match again.find_difference(layout)? {
         None => Ok(text.print_cute_text()),
         Some(LayoutDifference::At { index, .. }) => {
-            not_expressible("nested strides put the element elsewhere", Some(index))
+            not_expressible("nested strides give the element another place", Some(index))
         }
         Some(LayoutDifference::Size(..)) => not_expressible("the sizes differ", None),
     }

@@ -45,12 +45,12 @@ impl WrittenLayout for CuteText {
 }
 
 impl CuteText {
-    /// The layout that it is, or what it is instead.
+    /// The layout, or an error that says what the text is instead.
     pub fn as_layout_text(&self) -> Result<&LayoutText> {
         let (message, help) = match self {
             CuteText::Layout(layout) => return Ok(layout),
             CuteText::Swizzle(_) => (
-                "a swizzle alone is no layout".into(),
+                "a swizzle alone is not a layout".into(),
                 format!("write what it acts on: {} o 0 o (8,64):(64,1)", self.print_cute_text()),
             ),
             CuteText::Atom(atom) => {
@@ -65,7 +65,7 @@ impl CuteText {
                     (message.into(), "take one of them".into())
                 } else if matches!(value, super::NestedTuple::Leaf(CuteValue::Wildcard)) {
                     let message =
-                        "`_` takes the whole of a mode when a tensor is sliced; it is no layout";
+                        "`_` takes the whole of a mode when a tensor is sliced; it is not a layout";
                     (message.into(), "write a layout such as (_8,_4):(_4,_1)".into())
                 } else {
                     let help = "a layout has strides: (8,4):(1,8), first mode fastest".into();
@@ -88,6 +88,8 @@ impl LayoutText {
                 leaf => std::slice::from_mut(leaf),
             };
             for (top, size) in tops.iter_mut().zip(shape) {
+                // Only an extent that is a whole mode can be taken from the shape: inside a nested
+                // mode the shape fixes a product alone.
                 if let super::NestedTuple::Leaf(m) = top
                     && let CuteInt::Unknown { div, .. } = m.extent
                 {
@@ -127,6 +129,8 @@ impl LayoutText {
     pub fn integer_style(&self) -> IntegerStyle {
         let leaves = self.modes.leaves();
         let fixed = |int: &CuteInt| matches!(int, CuteInt::Static(_));
+        // One run-time integer makes a layout dynamic in CuTe, so static style is kept only for
+        // fully static ones.
         let all = leaves.iter().all(|m| fixed(&m.extent) && fixed(&m.stride.scale));
         if all && !leaves.is_empty() { IntegerStyle::Static } else { IntegerStyle::Bare }
     }
@@ -169,7 +173,7 @@ impl LayoutText {
             Some((swizzle, offset)) => {
                 let offset = (offset != 0).then_some((Axis::M, offset));
                 let tile = TileLayout::new(iters, Vec::new(), offset)?;
-                // What moves nothing also moves nothing below 0.
+                // The identity is dropped, because a swizzle would require addresses of 0 or more.
                 if swizzle.is_identity() {
                     tile.into()
                 } else {
@@ -216,7 +220,7 @@ impl LayoutText {
         Ok(found)
     }
 
-    /// Which reading was taken, where the text alone does not decide.
+    /// The interpretation that was chosen, if the text alone does not determine one.
     fn reading_note_of_layout(&self) -> Option<String> {
         if let Some(TensorEngine::Dsl(DslPointer { swizzle: Some(sw), .. })) = &self.engine {
             let (found, _) = self.element_swizzle().ok()??;
@@ -229,7 +233,7 @@ impl LayoutText {
                 "{text} is read as a swizzle of element offsets, as it is written; the C++ atom of that \
                  name swizzles byte addresses"
             ),
-            // The numbers of both are the same where the first two are.
+            // CuTe's <B,M,S> and TIRx's (M,B,S) are the same numbers if B equals M, so there is nothing to confuse.
             SwizzleTarget::Elements(_) if sw.bits == sw.base || sw.bits == 0 => return None,
             SwizzleTarget::Elements(_) => format!(
                 "{text} is <bits, base, shift>: TIRx writes the base first, Swizzle({},{},{}{})",
@@ -246,7 +250,7 @@ impl LayoutText {
     }
 }
 
-/// What a swizzle of byte addresses is on element offsets.
+/// A note on the swizzle of element offsets that equals a swizzle of byte addresses.
 fn describe_byte_swizzle(sw: &SwizzleText, found: Swizzle) -> String {
     format!(
         "{} swizzles byte addresses; on element offsets it is Sw<{},{},{}>",
@@ -260,6 +264,8 @@ fn describe_byte_swizzle(sw: &SwizzleText, found: Swizzle) -> String {
 impl SwizzleText {
     /// The swizzle of offsets of elements of `2^log2` bytes.
     fn swizzle_of_elements(&self, log2: i64) -> Result<Swizzle> {
+        // A byte address is an element offset shifted left by `log2` bits, so the fields are that
+        // much lower in the offset.
         let base = self.base - log2;
         if base < 0 && self.bits > 0 {
             let message = format!(
@@ -291,8 +297,9 @@ fn log2_bytes_of_bits(bits: i64) -> Result<i64> {
     Ok(i64::from(bits.trailing_zeros()) - 3)
 }
 
-/// The place of the first element behind a pointer, counted in elements from the address below it that
-/// the swizzle leaves alone.
+/// The offset of the first element behind a pointer, counted in elements from the next lower address that
+/// is a multiple of the swizzle's period. The swizzle commutes with multiples of its period, so only this
+/// rest of the address matters.
 fn first_element_of_pointer(engine: &TensorEngine, swizzle: Swizzle) -> Result<i64> {
     let TensorEngine::Pointer { bits, address, .. } = engine else { return Ok(0) };
     let Some(digits) = address.strip_prefix("0x") else { return Ok(0) };
@@ -300,7 +307,7 @@ fn first_element_of_pointer(engine: &TensorEngine, swizzle: Swizzle) -> Result<i
     let address = i128::from(u64::from_str_radix(digits, 16).unwrap_or(0)) * 8;
     let low = address % (i128::from(*bits) << swizzle.affected_low_bits());
     if low % i128::from(*bits) != 0 {
-        let message = format!("the address is no multiple of the {bits} bits of an element");
+        let message = format!("the address is not a multiple of the {bits} bits of an element");
         return Err(Diagnostic::syntax_error(0..0, message, "not aligned"));
     }
     Ok(i64::try_from(low / i128::from(*bits))

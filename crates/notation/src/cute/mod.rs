@@ -2,24 +2,24 @@
 //!
 //! A CuTe layout is a shape and a stride, both nested alike; indices are split colexicographically:
 //! **the first mode is fastest**. [`parse()`] reads everything that CuTe prints: static integers
-//! (`_8`, `CuteInt<8>{}`), run-time ones (`8`, and `?{div=8}` of the Python DSL), strides on a basis
+//! (`_8`, `Int<8>{}`), run-time ones (`8`, and `?{div=8}` of the Python DSL), strides on a basis
 //! (`1@0`), swizzles, tensors behind pointers, tilers, and the blocks of MMA and copy atoms
-//! ([`CuteText`]); its text comes back as CuTe prints it.
+//! ([`CuteText`]); and prints it again as CuTe does.
 //!
 //! # As a layout of the algebra
-//! The coordinates of the layout are one per mode at the top level, so that `(i, j)` means what it
-//! means in CuTe, and its shape is the sizes of these modes; a mode of several modes is split
-//! colexicographically inside. The algebra numbers coordinates row-major, so its flat index is not
-//! the integer that CuTe would accept as an index: only the order of the top modes is turned round.
-//! Over another shape the coordinates are those of CuTe's index, split over that shape with the first
-//! dimension fastest; over one dimension they are that index.
+//! The coordinates of the layout are one per mode at the top level, so that `(i, j)` means what it means in
+//! CuTe, and its shape is the sizes of these modes; a mode of several modes is split colexicographically
+//! inside. The algebra numbers coordinates row-major, so its flat index is not the integer that CuTe would
+//! accept as an index: the order of the top modes is reversed. Over another shape the coordinates are those
+//! of CuTe's index, split over that shape with the first dimension fastest; over one dimension they are
+//! that index.
 //!
 //! A stride on a basis steps along a mode of a coordinate instead of in memory: mode `0` is the axis
 //! `crd0`, and `1@1@0`, mode 1 of mode 0, is on `crd0_1`.
 //!
-//! A swizzle before `offset o layout` acts on element offsets. With a pointer it acts on byte
-//! addresses: for elements of `2^k` bytes it leaves `k` bits less alone. An unset pointer is aligned;
-//! behind one with an address, places are counted from the aligned address below it.
+//! A swizzle before `offset o layout` acts on element offsets. With a pointer it acts on byte addresses: on
+//! elements of `2^k` bytes its base M is smaller by `k`. An unset pointer is aligned; behind one with an
+//! address, offsets are counted from the aligned address below it.
 //!
 //! **Law**: `parse(text(x)) == x`.
 //!

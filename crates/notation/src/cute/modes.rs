@@ -1,4 +1,4 @@
-//! Modes as numbers: what CuTe's operators compute with.
+//! Modes as numbers: the operands of CuTe's operators.
 
 use super::nest::NestedTuple;
 use super::text::{CuteInt, CuteStride, WrittenMode, WrittenModes};
@@ -10,7 +10,7 @@ use zellige_layout::{Axis, AxisKind, Iter, LayoutError, Result, TileLayout};
 pub struct CuteMode {
     /// How many steps.
     pub extent: i64,
-    /// How far each.
+    /// The distance of one step.
     pub stride: i64,
     /// The mode of a coordinate that it steps along, outermost first; empty in memory.
     pub basis: Vec<usize>,
@@ -46,7 +46,7 @@ impl CuteModes {
         checked_product(self.leaves().iter().map(|m| m.extent), "the number of elements")
     }
 
-    /// One more than the largest offset, as CuTe counts: strides below 0 count as 0.
+    /// One more than the largest offset by CuTe's definition of `cosize`, which counts strides below 0 as 0.
     pub fn cosize(&self) -> Result<i64> {
         if self.size()? == 0 {
             return Ok(0);
@@ -95,7 +95,7 @@ impl CuteModes {
     /// the first dimension is fastest.
     pub(super) fn iters_by_shape(&self, shape: &[i64]) -> Result<Vec<Iter>> {
         let turned: Vec<i64> = shape.iter().rev().copied().collect();
-        // A refusal is about the shape as it was given.
+        // Errors are about the shape in the caller's order.
         let turned_back = |e: LayoutError| match e {
             LayoutError::SizeMismatch { expected, found, .. } => {
                 LayoutError::SizeMismatch { what: format!("shape {shape:?}"), expected, found }
@@ -124,7 +124,7 @@ impl CuteModes {
         TileLayout::from_shard(self.iters_by_index()?)
     }
 
-    /// The axis of each basis; a stride of 0 without one is on whatever axis there is.
+    /// The axis of each basis; a stride of 0 without a basis steps nowhere, and is on the axis of the others.
     fn axis_of_basis(&self) -> Result<impl Fn(&[usize]) -> Result<Axis>> {
         let leaves = self.leaves();
         let first = leaves.iter().find(|m| !m.basis.is_empty()).map(|m| m.basis.clone());
@@ -138,6 +138,8 @@ impl CuteModes {
                     accepted: format!("write it on a mode of the coordinate: {}@0", m.stride),
                 });
             }
+            // A coordinate that is a number in one stride and a tuple in another would have two
+            // axes for one mode.
             for a in &leaves {
                 let Some(mode) = a.basis.last() else { continue };
                 let below =

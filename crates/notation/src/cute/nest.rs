@@ -15,6 +15,7 @@ impl<T> NestedTuple<T> {
     /// The entries at the top level; a leaf is the only entry of itself.
     pub fn top_modes(&self) -> &[NestedTuple<T>] {
         match self {
+            // CuTe treats a leaf as a tuple of itself wherever modes are counted.
             NestedTuple::Leaf(_) => std::slice::from_ref(self),
             NestedTuple::Tuple(modes) => modes,
         }
@@ -99,7 +100,7 @@ impl<T> NestedTuple<T> {
     }
 }
 
-/// One leaf as it is, several as a tuple; none is what `empty` says.
+/// One leaf by itself, several as a tuple, and `empty` for none.
 pub(super) fn tuple_of_leaves<T>(mut leaves: Vec<T>, empty: T) -> NestedTuple<T> {
     match leaves.len() {
         0 => NestedTuple::Leaf(empty),

@@ -31,7 +31,8 @@ use zellige_layout::Swizzle;
 
 type Result<T> = std::result::Result<T, Diagnostic>;
 
-/// Tuples nested deeper than this are refused.
+/// Tuples nested deeper than this are refused, because the parser recurses and a text may hold any number
+/// of brackets.
 const MAX_DEPTH: usize = 64;
 
 /// The words before `[16b](..)`.
@@ -64,6 +65,8 @@ pub(super) fn recognises_cute(text: &str) -> bool {
     if atom_text::find_atom_title(&c).is_some() {
         return true;
     }
+    // A single `_`, `_8` or `_-3` is a value of CuTe. Other words with a leading underscore are
+    // not.
     let is_static = |text: &str| {
         text.strip_prefix('_').is_some_and(|rest| {
             rest.is_empty() || rest.starts_with(|ch: char| ch.is_ascii_digit() || ch == '-')
@@ -72,6 +75,8 @@ pub(super) fn recognises_cute(text: &str) -> bool {
     match c.peek_char() {
         Some('_') if is_static(text.trim()) => true,
         Some('(' | '_' | '?' | '-' | '0'..='9') => {
+            // Empty braces are C++'s values of types, so they do not make a text JSON or a
+            // dictionary.
             let plain = text.replace("{}", "");
             plain.contains(':') && !plain.contains(['{', '[', '=']) || text.contains("?{")
         }
@@ -92,7 +97,7 @@ pub(super) fn recognises_cute(text: &str) -> bool {
     }
 }
 
-/// A layout, or something that is none.
+/// A layout, or a value that is not a layout.
 pub(super) enum CuteTerm {
     Modes(WrittenModes, Range<usize>),
     Value(SpannedTerm),
@@ -105,6 +110,8 @@ pub(super) struct CuteReader<'a> {
 
 impl CuteReader<'_> {
     fn read_chain(&mut self) -> Result<CuteText> {
+        // The DSL's tensor is recognised by its first word; every other form may begin with a
+        // pointer, a swizzle or a shape, in this order.
         if self.c.clone().word_follows("tensor", '<') {
             return self.read_dsl_tensor();
         }
@@ -270,7 +277,7 @@ impl CuteReader<'_> {
         self.read_pointer("")
     }
 
-    /// A pointer, where one comes; its word may have something before it.
+    /// A pointer, if the next token is one; `before` is the prefix of its word.
     fn read_pointer(&mut self, before: &str) -> Result<Option<TensorEngine>> {
         let mut ahead = self.c.clone();
         let word = ahead.read_word().and_then(|w| w.value.strip_prefix(before));
@@ -286,6 +293,7 @@ impl CuteReader<'_> {
         self.c.expect_char('(', "and the address, or `unset`")?;
         let start = self.c.next_token_start();
         let rest = &self.text[start..];
+        // glibc prints a null pointer as `(nil)`, with the brackets that otherwise end the address.
         let nil = rest.starts_with("(nil)");
         let len = if nil { 5 } else { rest.find(')').unwrap_or(rest.len()) };
         let address = rest[..len].trim_end();
@@ -297,7 +305,7 @@ impl CuteReader<'_> {
         });
         if !(nil || numbers || matches!(address, "unset" | "nullptr")) {
             let span = start..start + address.len();
-            return Err(Diagnostic::syntax_error(span, "this is no address", "here")
+            return Err(Diagnostic::syntax_error(span, "this is not an address", "here")
                 .with_help("write (unset), or an address such as (0x7f0000000400)"));
         }
         let address = address.to_string();
@@ -309,6 +317,7 @@ impl CuteReader<'_> {
     /// `16b`.
     pub(super) fn read_element_bits(&mut self) -> Result<i64> {
         let bits = self.c.read_integer("the bits of an element")?;
+        // A bound far above any type, so that products with it cannot overflow.
         if !(1..=1 << 20).contains(&bits.value) {
             let message = format!("an element of {} bits", bits.value);
             return Err(Diagnostic::syntax_error(
@@ -366,7 +375,7 @@ impl CuteReader<'_> {
                 if !self.c.eat_char(',') {
                     return Err(self.c.refuse_next_token("`,` or `)`"));
                 }
-                // Python writes a tuple of one entry with a comma.
+                // Python prints a tuple of one entry with a trailing comma.
                 if found.len() == 1 && self.c.eat_char(')') {
                     break;
                 }
@@ -385,6 +394,7 @@ impl CuteReader<'_> {
         if self.c.peek_char() == Some('_') {
             let word = self.c.read_word().map_or("_", |w| w.value);
             let minus = self.c.next_token_start() == start + 1 && self.c.peek_char() == Some('-');
+            // `_` is the wildcard unless a minus follows directly: `_-3` is a static integer.
             if word == "_" && !minus {
                 return Ok((CuteValue::Wildcard, start + 1));
             }
@@ -419,6 +429,8 @@ impl CuteReader<'_> {
                     "modes are counted from 0",
                 ));
             };
+            // `1@0@1` is written from the innermost mode outwards, and a basis is stored from the
+            // outermost inwards.
             basis.insert(0, at);
             end = mode.span.end;
             if basis.len() > MAX_DEPTH {
@@ -443,7 +455,8 @@ impl CuteReader<'_> {
                 self.read_unknown_int()
             }
             Some('_') => {
-                // The underscore and the number are one word.
+                // An underscore and its number are one token of the cursor, so the number is parsed from
+                // the byte after the underscore.
                 let start = self.c.next_token_start();
                 self.c.skip_to_place(start + 1);
                 if self.c.next_token_start() != start + 1 {
@@ -469,7 +482,7 @@ impl CuteReader<'_> {
         }
     }
 
-    /// What stands in the braces of `?{i64 div=8}`.
+    /// The properties in the braces of `?{i64 div=8}`.
     fn read_unknown_int(&mut self) -> Result<CuteInt> {
         let (mut width, mut div) = (None, None);
         if self.c.clone().eat_char('{') {
@@ -491,7 +504,7 @@ impl CuteReader<'_> {
                         div = Some(by.value);
                     }
                     _ => {
-                        let message = "this is not known of a run-time integer";
+                        let message = "unknown property of a run-time integer";
                         let label = "expected `i32`, `i64` or `div=8`, each once";
                         return Err(Diagnostic::syntax_error(word.span, message, label));
                     }

@@ -1,4 +1,4 @@
-//! Shapes and strides with their places in the text, so that a refusal names the entry.
+//! Shapes and strides with their spans in the text, so that an error underlines the entry.
 
 use super::nest::NestedTuple;
 use super::text::{CuteStride, CuteValue, WrittenMode, WrittenModes};
@@ -7,7 +7,7 @@ use std::ops::Range;
 
 type Result<T> = std::result::Result<T, Diagnostic>;
 
-/// A value or layout with its places in the text.
+/// A value or layout with its spans in the text.
 pub(super) enum SpannedTerm {
     Leaf(CuteValue, Range<usize>),
     Tuple(Vec<SpannedTerm>, Range<usize>),
@@ -20,7 +20,7 @@ impl SpannedTerm {
         }
     }
 
-    /// Without the places.
+    /// The same without spans.
     pub(super) fn into_nested_value(self) -> NestedTuple<CuteValue> {
         match self {
             SpannedTerm::Leaf(value, _) => NestedTuple::Leaf(value),
@@ -37,7 +37,7 @@ pub(super) fn missing_strides_error(span: Range<usize>) -> Diagnostic {
         .with_help("write (8,4):(1,8): first mode fastest")
 }
 
-/// Shape and stride as one nest, where both are nested in the same way.
+/// Pairs a shape with its strides, which must have the same nesting.
 pub(super) fn pair_shape_and_stride(
     shape: SpannedTerm,
     stride: SpannedTerm,
@@ -78,8 +78,12 @@ pub(super) fn pair_shape_and_stride(
             };
             let message =
                 format!("the extent is {}, but its stride is {}", one(&shape), one(&stride));
-            Err(Diagnostic::syntax_error(stride.span(), message, "nested otherwise than the shape")
-                .with_help("shape and stride are nested alike: ((2,2),8):((1,16),2)"))
+            Err(Diagnostic::syntax_error(
+                stride.span(),
+                message,
+                "nested differently from the shape",
+            )
+            .with_help("shape and stride are nested alike: ((2,2),8):((1,16),2)"))
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What a CuTe text says, before it is a layout: integers as they are written, strides on a basis,
-//! swizzles, pointers, tilers and atoms.
+//! The syntax tree of CuTe texts: integers as they are written, strides on a basis, swizzles, pointers,
+//! tilers and atoms.
 
 use super::atom_text::AtomText;
 use super::dsl::DslPointer;
@@ -15,15 +15,15 @@ pub enum CuteInt {
     Static(i64),
     /// `?` or `?{i64 div=8}`: not known before the program runs (Python DSL).
     Unknown {
-        /// `i64` or `i32`, where it is said.
+        /// `i64` or `i32`, if it is given.
         width: Option<u32>,
-        /// What it is a multiple of, where that is said.
+        /// The number that it is a multiple of, if that is given.
         div: Option<i64>,
     },
 }
 
 impl CuteInt {
-    /// Its value, where the text says it.
+    /// Its value, if the text states it.
     pub fn known_value(&self) -> Option<i64> {
         match self {
             CuteInt::Bare(v) | CuteInt::Static(v) => Some(*v),
@@ -89,7 +89,7 @@ pub fn print_shape(modes: &WrittenModes) -> String {
     modes.print_nested(&|m| m.extent.print_cute_text())
 }
 
-/// An entry of a tuple that is no layout as a whole.
+/// An entry of a tuple that is not a layout as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CuteValue {
     /// An integer.
@@ -138,7 +138,7 @@ impl SwizzleText {
     }
 }
 
-/// What the offsets of a tensor are added to.
+/// The pointer or iterator to which the offsets of a tensor are added (CuTe's engine).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TensorEngine {
     /// `gmem_ptr[32b](0x55e5c573ac20)`: memory of elements of so many bits.
@@ -175,7 +175,7 @@ impl TensorEngine {
     }
 }
 
-/// What a swizzle acts on.
+/// The operand of a swizzle: element offsets or byte addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SwizzleTarget {
     /// `swizzle o offset o layout`: the element offsets. The offset is 0 where it is not written.
@@ -187,12 +187,12 @@ pub enum SwizzleTarget {
     Pointer(TensorEngine),
 }
 
-/// A layout: modes, and what stands before them.
+/// A layout: modes, with an optional engine and swizzle before them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayoutText {
     /// A pointer or iterator at the very front.
     pub engine: Option<TensorEngine>,
-    /// A swizzle, and what it acts on.
+    /// A swizzle and its operand.
     pub swizzle: Option<(SwizzleText, SwizzleTarget)>,
     /// `shape:stride`.
     pub modes: WrittenModes,

@@ -33,8 +33,8 @@ pub(super) fn find_repeated_device(list: &[i64]) -> Option<i64> {
     sorted.windows(2).find(|w| w[0] == w[1]).map(|w| w[0])
 }
 
-/// The iota with the fewest dimensions that has the same order: without those of one device, and with neighbours that stay
-/// neighbours as one.
+/// The iota with the fewest dimensions that has the same order: without dimensions of one device, and with
+/// neighbours fused that the transposition keeps together. XLA prints this canonical form.
 pub(super) fn canonical_iota(dims: &[i64], perm: &[usize]) -> DeviceOrder {
     // Runs of dimensions, in the order in which they are read.
     let mut runs: Vec<(usize, i64)> = Vec::new();
@@ -58,8 +58,9 @@ pub(super) fn canonical_iota(dims: &[i64], perm: &[usize]) -> DeviceOrder {
     }
 }
 
-/// Factors (size, stride) of all devices as an iota: extents slowest first, and the order of the factors; neighbours that stay
-/// neighbours are one. `None` where they leave devices out.
+/// Factors (size, stride) of all devices as an iota: extents slowest first, and the order of the factors;
+/// neighbours that stay together are fused. `None` if they leave devices out, because an iota has all of
+/// them.
 pub(super) fn factors_as_iota(order: &[(i64, i64)]) -> Option<(Vec<i64>, Vec<usize>)> {
     let mut runs: Vec<(i64, i64)> = Vec::new();
     for (size, stride) in order.iter().filter(|(size, _)| *size > 1) {

@@ -9,11 +9,13 @@
 //! group := ( "shard_as" | "shard_like" ) int
 //! ```
 //!
-//! `[2,4]` is into how many parts each dimension is divided; with `last_tile_dim_replicate` its last number counts copies. The parts in row-major
-//! order lie on the devices of the list, or on those of an iota: `<=[4,2]T(1,0)` numbers `[4,2]` row-major and transposes it.
-//! Devices are numbers on the axis `pid`. `{replicated}` is the whole tensor on every device, whose number the text does not
-//! say: its layout names no device. What is manual, unknown or unreduced says of no element where it is, and has no layout.
-//! Metadata is read over, and not printed, as XLA does it. The text is of a rank, and not of a shape; `shape=[..]` is a field of ours.
+//! `[2,4]` are the numbers of parts of each dimension; with `last_tile_dim_replicate` the last number
+//! counts copies. The parts in row-major order are assigned to the devices of the list, or to those of an
+//! iota: `<=[4,2]T(1,0)` numbers `[4,2]` row-major and transposes it. Devices are numbers on the axis
+//! `pid`. `{replicated}` is the whole tensor on every device; the text does not state their number, so the
+//! layout names no device. Manual, unknown and unreduced shardings determine the place of no element, and
+//! have no layout. Metadata is skipped and not printed, as in XLA. The text is of a rank, and not of a
+//! shape; `shape=[..]` is a field of ours.
 //!
 //! **Law**: `parse(print(x)) == x`.
 
@@ -49,6 +51,7 @@ pub(crate) static ROW: NotationRow = NotationRow {
 };
 
 /// The most devices of a list or an iota.
+// Larger than any machine; a text of a few bytes could otherwise ask for a list of any length.
 const MAX_DEVICES: i64 = 1 << 20;
 
 /// An HLO sharding.
@@ -70,18 +73,18 @@ enum HloShardingKind {
         /// Parts of every dimension; the last numbers are those of `last`.
         parts: Vec<i64>,
         devices: DeviceOrder,
-        /// What the devices along the last numbers hold; one where all hold copies.
+        /// The kinds of the last numbers of parts; one entry if all of them are copies.
         last: Vec<&'static str>,
     },
 }
 
-/// Shardings that say of no element where it is, and why.
+/// Shardings that determine the place of no element, with the reason.
 const NOWHERE: [(&str, &str); 3] = [
     (
         "manual",
-        "a manual sharding says nothing of where elements are: the program itself divides it",
+        "a manual sharding does not determine where elements are: the program itself divides the tensor",
     ),
-    ("unknown", "an unknown sharding says nothing of where elements are: it is not decided yet"),
+    ("unknown", "an unknown sharding does not determine where elements are: it is not decided yet"),
     ("unreduced", "an unreduced sharding holds sums that are still to be added, not elements"),
 ];
 
@@ -90,6 +93,7 @@ fn recognises_hlo(text: &str) -> bool {
     if !c.eat_char('{') {
         return false;
     }
+    // XLA layouts begin with a brace too, so the first word decides.
     let words = ["devices", "replicated", "maximal", "manual", "unknown", "unreduced"];
     match c.read_word() {
         Some(w) => words.contains(&w.value),
@@ -176,6 +180,7 @@ fn read_metadata(c: &mut TextCursor<'_>, text: &str) -> Result<()> {
     c.expect_char('=', "after `metadata`")?;
     let start = c.next_token_start();
     c.expect_char('{', "before the metadata")?;
+    // Names of operations in the metadata may hold braces, but only in quotes.
     let (mut depth, mut quoted) = (1, false);
     for (k, byte) in text.bytes().enumerate().skip(c.last_token_end()) {
         match byte {
@@ -216,6 +221,7 @@ fn read_tiled_sharding(c: &mut TextCursor<'_>) -> Result<HloShardingKind> {
         }
         let rank = dims.value.len();
         let mut perm: Vec<usize> = (0..rank).collect();
+        // XLA's own parser requires the transposition for an iota of several dimensions.
         if rank > 1 && !c.clone().eat_word("T") {
             return Err(c.refuse_next_token("`T(..)`, the order of the dimensions of devices"));
         }
@@ -225,7 +231,7 @@ fn read_tiled_sharding(c: &mut TextCursor<'_>) -> Result<HloShardingKind> {
             let mut sorted = perm.clone();
             sorted.sort_unstable();
             if order.value.len() != rank || sorted.iter().copied().ne(0..rank) {
-                let message = format!("T{:?} is no order of {rank} dimensions", order.value);
+                let message = format!("T{:?} is not an order of {rank} dimensions", order.value);
                 return Err(Diagnostic::syntax_error(order.span, message, "each dimension once"));
             }
         }
@@ -249,6 +255,7 @@ fn read_tiled_sharding(c: &mut TextCursor<'_>) -> Result<HloShardingKind> {
         }
         DeviceOrder::List(list)
     };
+    // XLA writes a tensor on a single device as `maximal`, and its parser refuses the other form.
     if let (DeviceOrder::List(list), 1) = (&devices, count) {
         let message = "one part on one device is not divided";
         return Err(Diagnostic::syntax_error(
@@ -284,7 +291,8 @@ fn read_tiled_sharding(c: &mut TextCursor<'_>) -> Result<HloShardingKind> {
         }
     }
     if last.iter().all(|kind| *kind == "replicated") {
-        // Several dimensions of copies are one, and one copy is none.
+        // Several dimensions of copies are multiplied into one, and a single copy is left out, as in XLA's
+        // canonical form.
         let copies: i64 = parts.split_off(parts.len() - last.len()).into_iter().product();
         last.clear();
         if copies > 1 {
@@ -305,7 +313,7 @@ fn read_last_tile_dims(c: &mut TextCursor<'_>) -> Result<Vec<&'static str>> {
         let known = ["replicated", "manual", "unreduced"];
         let Some(found) = known.into_iter().find(|k| *k == kind.value) else {
             let shown: String = kind.value.chars().take(40).collect();
-            let message = format!("`{shown}` is no kind of devices");
+            let message = format!("`{shown}` is not a kind of devices");
             let label = "expected replicated, manual or unreduced";
             return Err(Diagnostic::syntax_error(kind.span, message, label));
         };
@@ -360,6 +368,7 @@ impl ShardingText for HloSharding {
             return Err(Diagnostic::syntax_error(0..0, message, "of another rank").with_id("Z005"));
         }
         let list = devices.list_devices()?;
+        // A layout has strides, and a list may name devices in any order.
         let Some(digits) = BlockedDigits::from_positions(parts, &list) else {
             let message = "no layout of the algebra: the devices follow no strides";
             return Err(Diagnostic::syntax_error(
@@ -506,7 +515,7 @@ pub fn express_as_hlo(layout: &Layout, shape: &[i64]) -> Result<String, Conversi
         return not_expressible(reason, None);
     }
     let named = !mesh.is_empty();
-    // The layout says which devices have copies.
+    // The replicas of the layout are the devices with copies; devices outside of them hold nothing.
     let copies = layout
         .tile()
         .replica()

@@ -52,7 +52,7 @@ pub fn linear_from_json(value: &Value) -> Result<LinearLayout> {
     })
 }
 
-/// Where in the JSON the algebra found something wrong.
+/// The path in the JSON of the value that the algebra refused.
 fn json_path_of_error(e: &LayoutError, ins: &[(String, Vec<Vec<i64>>)]) -> String {
     match e {
         LayoutError::BadBasis { dim, index, .. } => {

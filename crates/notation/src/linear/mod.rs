@@ -1,6 +1,6 @@
 //! Triton's linear layouts: maps over GF(2) from hardware to tensor, by their bases.
 //!
-//! Three texts are read, and the first one is printed:
+//! The parser accepts three forms; the printer writes the first one:
 //!
 //! ```text
 //! {"in":[["register",[[0,1]]],["lane",[[0,2],[1,0]]]],"out":[["dim0",2],["dim1",4]]}
@@ -11,8 +11,9 @@
 //! where out dims are: [dim0 (size 2), dim1 (size 4)]
 //! ```
 //!
-//! Basis `k` of a dimension is the image of `2^k`, one entry per out dimension. The out dimensions are the tensor in order,
-//! the first one slowest; the in dimensions are the hardware, on these axes of the algebra:
+//! Basis `k` of a dimension is the image of `2^k`, one entry per out dimension (Triton's `LinearLayout.h`).
+//! The out dimensions are the dimensions of the tensor, the first one slowest; the in dimensions are the
+//! hardware, on these axes of the algebra:
 //!
 //! | dimension | axis |
 //! |---|---|
@@ -54,8 +55,8 @@ pub(crate) static ROW: NotationRow = NotationRow {
     print: |parsed| parsed.written_notation_text(),
     express: |layout, shape, _| {
         let found = linear_of_layout(layout, shape)?;
-        // A text names dimensions, and no kinds of axes: one that is not built in would not be read again, and one with the
-        // name of a dimension of the hardware would be read as that.
+        // A text names dimensions and not kinds of axes. An axis that is not built in could not be parsed
+        // again, and one with the name of a hardware dimension would be parsed as that one.
         let own = |a: &&Axis| {
             hardware_axis(a.name()) != Ok(**a) || HARDWARE.iter().any(|(dim, _)| *dim == a.name())
         };
@@ -70,7 +71,7 @@ pub(crate) static ROW: NotationRow = NotationRow {
     needs_dtype: false,
 };
 
-/// A linear layout that was written.
+/// A linear layout as a parsed text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenLinear(pub LinearLayout);
 
@@ -130,19 +131,21 @@ pub fn axes_of_in_dims(layout: &LinearLayout) -> Result<Vec<LinearAxis>, LayoutE
     layout.in_dims().map(on).collect()
 }
 
-/// The layout of the algebra that a linear layout is.
+/// The layout of the algebra that equals a linear layout.
 pub fn linear_to_layout(layout: &LinearLayout) -> Result<Layout, LayoutError> {
     layout.to_layout(&axes_of_in_dims(layout)?)
 }
 
-/// The linear layout of a layout over a shape: with `register`, `lane`, `warp` and `block` where threads hold it, with
-/// `row` and `col` in tensor memory, else with `offset` and `block`.
+/// The linear layout of a layout over a shape: with `register`, `lane`, `warp` and `block` where threads
+/// hold it, with `row` and `col` in tensor memory, else with `offset` and `block`.
 pub fn linear_of_layout(layout: &Layout, shape: &[i64]) -> Result<LinearLayout, ConversionRefusal> {
-    // Padding that can be left out leaves no place without an element.
+    // A linear layout maps every place to an element, so padding must be left out where that is possible.
     let elements = without_window(layout, shape, "a linear layout has no padding");
     let layout = elements.as_deref().unwrap_or(layout);
     let used = layout.tile().axes();
     let uses = |names: &[&str]| used.iter().any(|u| names.contains(&u.name()));
+    // Triton's linear layouts have one of three sets of in dimensions. The axes of the layout
+    // choose it, and dimensions that it does not use get size 1.
     let dims: &[&str] = if uses(&["laneid", "warpid"]) {
         &["register", "lane", "warp", "block"]
     } else if used.iter().any(Axis::is_thread) && !uses(&["cbx"]) {

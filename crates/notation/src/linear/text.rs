@@ -7,13 +7,13 @@ use zellige_layout::{LayoutError, LinearLayout};
 
 type Result<T> = std::result::Result<T, Diagnostic>;
 
-/// An in dimension as written: its name, its bases and their places.
+/// An in dimension as written: its name, its bases and their spans.
 struct WrittenDim {
     name: Spanned<String>,
     bases: Vec<Spanned<Vec<i64>>>,
 }
 
-/// A text has no more dimensions than this: most of them would be of size 1.
+/// The most dimensions of a text. With at most 62 bits, all others could only be of size 1.
 const MOST_DIMS: usize = 256;
 
 /// The text of a linear layout: JSON without spaces.
@@ -98,7 +98,7 @@ fn read_braced_form(c: &mut TextCursor<'_>, text: &str) -> Result<LinearLayout> 
     }
 }
 
-/// Out dimensions with the places of their sizes.
+/// Out dimensions with the spans of their sizes.
 type OutSizes = Vec<(Spanned<String>, Spanned<i64>)>;
 
 /// A name: a word, or any text in quotes as JSON writes it.
@@ -113,6 +113,7 @@ fn read_dim_name(c: &mut TextCursor<'_>, text: &str) -> Result<Spanned<String>> 
     let mut escaped = false;
     let end = text[start + 1..].char_indices().find(|(_, ch)| {
         let closes = *ch == '"' && !escaped;
+        // A backslash escapes the next character only, so `\\"` ends the string.
         escaped = *ch == '\\' && !escaped;
         closes
     });
@@ -149,7 +150,7 @@ fn read_out_dims(c: &mut TextCursor<'_>, text: &str) -> Result<OutSizes> {
     Ok(dims)
 }
 
-/// `[[name, ..], ..]`, what follows each name read by `second`.
+/// `[[name, ..], ..]`; `second` parses the rest of each pair.
 fn read_named_pairs(
     c: &mut TextCursor<'_>,
     text: &str,
@@ -202,6 +203,7 @@ fn read_triton_form(c: &mut TextCursor<'_>) -> Result<LinearLayout> {
             break;
         }
         let name = Spanned { value: word.value.to_string(), span: word.span };
+        // Triton prints a dimension without bases in words, because it has no line for a basis.
         if bullet && c.eat_word("is") {
             let size_1 = c.eat_word("a")
                 && c.eat_word("size")
@@ -215,6 +217,7 @@ fn read_triton_form(c: &mut TextCursor<'_>) -> Result<LinearLayout> {
         }
         c.expect_char('=', "after the name of a dimension")?;
         let input = c.read_integer("a power of two")?;
+        // The cursor reads single characters, so `->` is two tokens.
         c.expect_char('-', "in `->`")?;
         c.expect_char('>', "in `->`")?;
         let basis = c.read_int_list("a basis")?;
@@ -230,6 +233,8 @@ fn read_triton_form(c: &mut TextCursor<'_>) -> Result<LinearLayout> {
             ));
         };
         let expected = 1i64.checked_shl(u32::try_from(dim.bases.len()).unwrap_or(64));
+        // Triton prints one line for each power of two in order, so a gap means that a line is
+        // missing.
         if Some(input.value) != expected {
             let message = format!("the bases of `{}` go 1, 2, 4, ..", name.value);
             let label = match expected {
@@ -289,7 +294,7 @@ fn read_printed_outs(c: &mut TextCursor<'_>) -> Result<OutSizes> {
     Ok(outs)
 }
 
-/// The layout of what was written; a refusal of the algebra is shown where its cause is.
+/// The layout of the parsed dimensions; an error of the algebra underlines the basis or size that caused it.
 fn build_linear_layout(
     dims: &[WrittenDim],
     outs: Option<&OutSizes>,
@@ -306,6 +311,8 @@ fn build_linear_layout(
             LinearLayout::new(&ins, &sizes)
         }
         None => {
+            // The short form names no out dimensions. Their number is the length of the first
+            // basis, and wrong lengths of others are reported by the constructor.
             let rank = ins.iter().flat_map(|(_, b)| b).map(Vec::len).next().unwrap_or(0);
             let names: Vec<String> = (0..rank).map(|d| format!("dim{d}")).collect();
             LinearLayout::with_inferred_sizes(&ins, &names)

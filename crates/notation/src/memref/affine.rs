@@ -1,4 +1,5 @@
-//! Affine maps: `affine_map<(d0, d1) -> (d1 floordiv 16, d0, d1 mod 16)>`.
+//! Affine maps: `affine_map<(d0, d1) -> (d1 floordiv 16, d0, d1 mod 16)>`, with the expressions that MLIR's
+//! Affine dialect documentation defines.
 
 use crate::Diagnostic;
 use crate::cursor::TextCursor;
@@ -27,7 +28,7 @@ pub(super) struct AffineMap {
     pub(super) results: Vec<AffineMapExpr>,
 }
 
-/// Parts of expressions in expressions, and results, that are read.
+/// The deepest nesting of expressions, because the parser recurses, and the most results of a map.
 const MAX_DEPTH: usize = 64;
 const MAX_RESULTS: usize = 256;
 
@@ -39,6 +40,8 @@ impl AffineMapExpr {
             AffineMapExpr::Constant(c) => Some(*c),
             AffineMapExpr::Add(a, b) => a.evaluate_at(at)?.checked_add(b.evaluate_at(at)?),
             AffineMapExpr::Mul(a, c) => a.evaluate_at(at)?.checked_mul(*c),
+            // The divisor is positive, so Euclidean division rounds towards negative infinity as
+            // `floordiv` does.
             AffineMapExpr::FloorDiv(a, c) => Some(a.evaluate_at(at)?.div_euclid(*c)),
             AffineMapExpr::CeilDiv(a, c) => {
                 a.evaluate_at(at)?.checked_add(c - 1).map(|v| v.div_euclid(*c))
@@ -47,7 +50,9 @@ impl AffineMapExpr {
         }
     }
 
-    /// The least interval that the rules of each operation give, over a shape; `None` past 64 bits or without elements.
+    /// The interval of values over a shape by the rules of interval arithmetic; `None` past 64 bits or
+    /// without elements. `mod c` always gives `0..c`, because MLIR's memref normalization sizes tiled
+    /// layouts that way.
     pub(super) fn value_range(&self, shape: &[i64]) -> Option<(i64, i64)> {
         Some(match self {
             AffineMapExpr::Dim(d) => (0, shape.get(*d)?.checked_sub(1).filter(|m| *m >= 0)?),
@@ -108,7 +113,7 @@ impl AffineMapExpr {
         }
     }
 
-    /// Constant expressions are read as constants, so that `2 * 3` divides like `6`.
+    /// The value of a constant expression. Constants are folded while parsing, so that `2 * 3` divides like `6`.
     fn constant_value(&self) -> Option<i64> {
         match self {
             AffineMapExpr::Constant(c) => Some(*c),
@@ -119,7 +124,8 @@ impl AffineMapExpr {
 
 impl fmt::Display for AffineMapExpr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Brackets around a sum, and around whatever else is the left side of an operation, as MLIR prints them.
+        // Every left side of an operation that is not a single dimension or constant is put in brackets, as
+        // MLIR prints it.
         let inner = |e: &AffineMapExpr| match e {
             AffineMapExpr::Dim(_) | AffineMapExpr::Constant(_) => e.to_string(),
             _ => format!("({e})"),
@@ -204,7 +210,7 @@ fn read_sum(c: &mut TextCursor<'_>, names: &[String], depth: usize) -> Result<Af
     loop {
         let at = c.next_token_start();
         let minus = c.peek_char() == Some('-');
-        // `->` does not occur inside of brackets.
+        // A minus cannot be the beginning of `->` here, because that never follows an expression in brackets.
         if !c.eat_char('+') && !c.eat_char('-') {
             return Ok(left);
         }
@@ -273,7 +279,7 @@ fn read_term(c: &mut TextCursor<'_>, names: &[String], depth: usize) -> Result<A
         }
         let by = right.constant_value().filter(|by| *by > 0).ok_or_else(|| {
             let message = format!(
-                "the right side of {} is no positive constant",
+                "the right side of {} is not a positive constant",
                 word.as_deref().unwrap_or_default()
             );
             Diagnostic::syntax_error(span, message, "a positive constant")
@@ -317,7 +323,7 @@ fn read_factor(c: &mut TextCursor<'_>, names: &[String], depth: usize) -> Result
         return names.iter().position(|n| n == word.value).map(AffineMapExpr::Dim).ok_or_else(
             || {
                 let shown: String = word.value.chars().take(40).collect();
-                let message = format!("`{shown}` is no dimension of the map");
+                let message = format!("`{shown}` is not a dimension of the map");
                 Diagnostic::syntax_error(word.span, message, "unknown")
                     .with_help(format!("dimensions: {}", names.join(", ")))
             },

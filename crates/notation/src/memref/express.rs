@@ -7,8 +7,9 @@ use crate::convert::ConversionRefusal;
 use zellige_layout::Layout;
 use zellige_layout::int::checked_product;
 
-/// Strides where every dimension has one; else the coordinates of blocks where these follow one another in memory; else the
-/// address as a sum. Whether the text is the layout is seen where it is read again ([`crate::convert::convert_layout`]).
+/// Strides if every dimension has one; else the coordinates of blocks, if these are dense in memory; else
+/// the address as a sum. That the text is the layout is proved where it is parsed again
+/// ([`crate::convert::convert_layout`]).
 pub(super) fn express_as_memref(
     layout: &Layout,
     shape: &[i64],
@@ -32,7 +33,8 @@ fn express_as_strides(
     digits: &BlockedDigits,
     shape: &[i64],
 ) -> Result<MemrefLayout, ConversionRefusal> {
-    // A dimension of extent 1 steps over the one after it, as in a row-major memref.
+    // No element depends on the stride of a dimension of extent 1; it gets the value of a row-major memref,
+    // so that an ordinary memref prints in its ordinary form.
     let mut strides: Vec<i64> = vec![1; shape.len()];
     for d in (0..shape.len()).rev() {
         strides[d] = match digits.dims[d].first() {
@@ -43,7 +45,7 @@ fn express_as_strides(
     Ok(MemrefLayout::without_type(MemrefForm::Strided(strides, digits.base)))
 }
 
-/// `floor(d / inner) mod count` of a digit, without what says nothing.
+/// `floor(d / inner) mod count` of a digit, without a division by 1 and without an unneeded modulus.
 fn digit_as_affine(
     digits: &BlockedDigits,
     dim: usize,
@@ -66,7 +68,8 @@ fn block_as_affine(
     digits: &BlockedDigits,
     b: &DigitBlock,
 ) -> Result<AffineMapExpr, ConversionRefusal> {
-    // What is padded counts further than its elements; what is added counts nothing.
+    // A block of padding has one value, but extents are computed from the map, so it is written as a
+    // modulus that is always 0 and has the padded extent.
     if b.count == 1 {
         let past = checked_product(digits.dims[b.dim].iter().map(|d| d.extent), "a block")?;
         let whole = AffineMapExpr::FloorDiv(Box::new(AffineMapExpr::Dim(b.dim)), past);

@@ -8,13 +8,15 @@
 //! space   := int | "#" name [ "<" name ">" ]
 //! ```
 //!
-//! A name such as `#map` is what the text defines it to be before the type, as MLIR prints it at the top of a module, and is printed as that. One that
-//! is not defined may be a layout or a memory space, so it is refused where a layout may stand.
+//! A name such as `#map` stands for its definition before the type, which MLIR prints at the top of a
+//! module, and is replaced by it when the text is printed. A name without a definition may be a layout or a
+//! memory space, so it is refused where a layout is allowed.
 //!
-//! A memref without a layout is row-major. The results of an affine map are the coordinates of memory, slowest first: it is row-major over
-//! the least extents that hold them, where `mod 16` always has 16 values, so that it pads. A map with one result gives
-//! addresses. Expressions have `+`, `-`, `*` by constants, `floordiv`, `ceildiv` and `mod` by positive constants. Dynamic extents,
-//! strides and offsets (`?`) have no layout.
+//! A memref without a layout is row-major. The results of an affine map are the coordinates of memory,
+//! slowest first: memory is row-major over the smallest extents that hold them, where `mod 16` always
+//! counts as 16 values and may therefore pad. A map with one result gives addresses. Expressions have `+`,
+//! `-`, `*` by constants, `floordiv`, `ceildiv` and `mod` by positive constants. Dynamic extents, strides
+//! and offsets (`?`) have no layout.
 //!
 //! **Laws**: `parse(print(x)) == x`; the layout in the algebra is [`MemrefLayout::element_position`] as a function.
 
@@ -40,6 +42,7 @@ pub(crate) static ROW: NotationRow = NotationRow {
     recognises: |text| {
         let ours = |word| matches!(word, Some("memref" | "strided" | "affine_map"));
         let mut c = TextCursor::new(text);
+        // A module begins with its aliases, so the keyword comes after `#map =`.
         let defines = c.eat_char('#') && c.read_word().is_some() && c.eat_char('=');
         ours(first_word(text)) || (defines && ours(c.read_word().map(|w| w.value)))
     },
@@ -51,7 +54,7 @@ pub(crate) static ROW: NotationRow = NotationRow {
     needs_dtype: false,
 };
 
-/// The layout of a memref, with its type where the text says it.
+/// The layout of a memref, with its type if the text states it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemrefLayout {
     /// Shape and element type.
@@ -67,7 +70,7 @@ enum MemrefForm {
     Map(AffineMap),
 }
 
-/// Elements that are looked at where a map is no sum of functions of dimensions.
+/// The most elements that are evaluated if a map is not a sum of functions of single dimensions.
 const MAX_LISTED_ELEMENTS: i64 = 1 << 20;
 
 /// Reads a memref type or a layout.
@@ -97,7 +100,8 @@ pub fn parse(text: &str) -> Result<MemrefLayout> {
             Some(form) => {
                 found.form = form;
                 let checked = found.layout_over_shape(None).and(Ok(())).or_else(|d| match d.id {
-                    // Said where the layout is asked for: the text itself is fine.
+                    // The text is valid; that the algebra has no layout for it is reported when the layout
+                    // is requested.
                     "Z008" => Ok(()),
                     _ => Err(Diagnostic { span: at..c.last_token_end(), ..d }),
                 });
@@ -108,7 +112,8 @@ pub fn parse(text: &str) -> Result<MemrefLayout> {
             }
             None => {
                 let name = read_memory_space(&mut c, text)?;
-                // Attributes of dialects are named with a dot; other names are defined in a module.
+                // Attributes of dialects have a dot in their names and are memory spaces here; other names
+                // are aliases of a module.
                 if name.starts_with('#') && !name.contains('.') {
                     let message = format!("`{name}` is defined elsewhere, and may be the layout");
                     return Err(Diagnostic::syntax_error(at..c.last_token_end(), message, "which layout?")
@@ -132,7 +137,7 @@ pub(crate) fn read_shaped_type(c: &mut TextCursor<'_>) -> Result<(Vec<i64>, Span
     let mut span = element.span;
     if matches!(element.value.as_str(), "vector" | "complex") {
         c.expect_char('<', "after the name of the type")?;
-        // Neither holds the other, nor itself.
+        // A vector or a complex number has elements of a named type, so this does not recurse.
         read_named_element_type(c)?;
         c.expect_char('>', "at the end of the element type")?;
         span.end = c.last_token_end();
@@ -160,7 +165,7 @@ fn read_named_element_type(c: &mut TextCursor<'_>) -> Result<(Vec<i64>, Spanned<
         }
         let extent = c.read_integer("an extent")?;
         dims.push(extent.value);
-        // `x` and what follows it are one word: an extent, or the element type.
+        // `x6xf32` is one token of the cursor, so the cursor is set back to the byte after `x`.
         let here = c.last_token_end();
         let Some(word) = c.read_word() else {
             return Err(c.refuse_next_token("`x` after an extent"));
@@ -190,7 +195,7 @@ pub(crate) fn bits_of_mlir_type(element: &str) -> Option<i64> {
     let digits = element.trim_start_matches(|ch: char| !ch.is_ascii_digit());
     let end = digits.find(|ch: char| !ch.is_ascii_digit()).unwrap_or(digits.len());
     let name = &element[..element.len() - digits.len()];
-    // `f8E4M3FN` and the like say their fields after their bits.
+    // Names such as `f8E4M3FN` list their bit fields after the number of bits.
     let known = match &digits[end..] {
         "" => ["f", "bf", "i", "si", "ui", "tf"].contains(&name),
         fields => name == "f" && fields.starts_with('E'),
@@ -329,6 +334,8 @@ impl MemrefLayout {
             let (low, high) = expr
                 .value_range(shape)
                 .ok_or_else(|| LayoutError::overflow_of("a coordinate of memory"))?;
+            // Coordinates of memory count from 0. A negative one would be an address before the
+            // buffer.
             if low < 0 {
                 let message = format!("the coordinate {expr} of memory reaches {low}, below 0");
                 return Err(
@@ -413,6 +420,8 @@ impl WrittenLayout for MemrefLayout {
             return Ok(TileLayout::from_strides(shape, &vec![0; shape.len()], 0)?.into());
         }
         MemrefLayout::memory_extents(map, shape)?;
+        // A separable map is determined by its values along each axis, which takes the sum of the
+        // extents instead of their product.
         let found = if map.results.iter().all(affine::AffineMapExpr::is_separable) {
             let at = |c: &[i64]| self.element_position(shape, c);
             BlockedDigits::from_position_function(shape, at)?
@@ -427,7 +436,7 @@ impl WrittenLayout for MemrefLayout {
         match found {
             Some(digits) => Ok(digits.build_layout(shape)?),
             None => {
-                let message = "no layout of the algebra: the map is no sum of functions of dimensions that are split over digits";
+                let message = "no layout of the algebra: the map is not a sum of functions of dimensions that are split over digits";
                 Err(Diagnostic::syntax_error(0..0, message, "not expressible").with_id("Z008"))
             }
         }

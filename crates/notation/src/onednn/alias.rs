@@ -1,4 +1,5 @@
-//! Aliases of format tags: the letters of a family of tensors in place of `a`, `b`, `c`.
+//! Aliases of format tags: the letters of a family of tensors instead of `a`, `b`, `c` (oneDNN's
+//! `dnnl_format_tag_t`).
 //!
 //! | family | dimensions in order |
 //! |---|---|
@@ -8,8 +9,8 @@
 //! | states of recurrent layers | `t n c`, `l d n c` |
 //! | weights of recurrent layers | `l d i g o` |
 //!
-//! An alias has some letters of one family; those that it has are `a`, `b`, .. in the order of the table. A few names of oneDNN do
-//! not follow that and are listed.
+//! An alias uses some letters of one family; these are `a`, `b`, .. in the order of the table. A few names
+//! of oneDNN do not follow this rule and are listed.
 
 use crate::Diagnostic;
 
@@ -44,7 +45,8 @@ pub(super) fn resolve_tag_alias(name: &str) -> Result<String, Diagnostic> {
     if used.contains('a') {
         return Ok(name.to_string());
     }
-    // The family of which it has the most: recurrent weights have a layer, and states a time or a layer.
+    // Families share letters, so the most specific one is chosen: only recurrent layers have `l` or `t`,
+    // only activations and states have `n`.
     let family = match () {
         () if used == "x" => "x",
         () if used.contains('l') && used.contains('n') => "ldnc",
@@ -70,7 +72,7 @@ pub(super) fn resolve_tag_alias(name: &str) -> Result<String, Diagnostic> {
             }
             _ => {
                 let message =
-                    format!("`{}` is no format tag", name.chars().take(40).collect::<String>());
+                    format!("`{}` is not a format tag", name.chars().take(40).collect::<String>());
                 return Err(Diagnostic::syntax_error(
                     at..at + 1,
                     message,

@@ -1,5 +1,5 @@
-//! oneDNN format tags: `aBcd16b`, by its alias `nChw16c`, with dimensions `dims=[2, 3, 4, 5] tag=nChw16c`, or as a verbose line of
-//! the library has it, `src_f32::blocked:aBcd16b::f0`.
+//! oneDNN format tags: `aBcd16b`, by its alias `nChw16c`, with dimensions `dims=[2, 3, 4, 5] tag=nChw16c`,
+//! or as a verbose line of the library has it, `src_f32::blocked:aBcd16b::f0`.
 //!
 //! ```text
 //! text := tag | "dims" "=" list "tag" "=" tag        the two fields in any order
@@ -7,11 +7,13 @@
 //! tag  := letter { letter } { int letter }
 //! ```
 //!
-//! The letters before the first number are the dimensions from the slowest to the fastest, `a` the first dimension. One that is split has
-//! a capital; its blocks follow, from the slowest to the fastest. The product of the blocks of a dimension
-//! divides its padded extent; what pads it is zero. The file `alias` says how names such as `nChw16c` are read.
+//! The letters before the first number are the dimensions from the slowest to the fastest, `a` the first
+//! dimension. A dimension with blocks has a capital; its blocks follow, from the slowest to the fastest
+//! (oneDNN documentation, "Understanding Memory Formats"). The product of the blocks of a dimension divides
+//! its padded extent, and oneDNN keeps the padding zero. The file `alias` resolves names such as `nChw16c`.
 //!
-//! **Laws**: `parse(print(x)) == x`; the layout in the algebra is [`MemoryDescriptor::element_position`] as a function.
+//! **Laws**: `parse(print(x)) == x`; the layout in the algebra is [`MemoryDescriptor::element_position`] as
+//! a function.
 
 mod alias;
 
@@ -46,6 +48,7 @@ pub(crate) static ROW: NotationRow = NotationRow {
 };
 
 /// The most dimensions, and the most inner blocks, that a oneDNN memory descriptor has.
+// `DNNL_MAX_NDIMS` of oneDNN's headers.
 const MAX_DIMS: usize = 12;
 
 /// A format tag: the physical order of the dimensions, and inner blocks.
@@ -58,16 +61,16 @@ pub struct FormatTag {
     blocks: Vec<(usize, i64)>,
 }
 
-/// A format tag, with dimensions where the text says them.
+/// A format tag, with dimensions if the text states them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OnednnLayout {
     tag: FormatTag,
-    /// What stands before and after the tag in a verbose line.
+    /// The text before and after the tag in a verbose line.
     around: Option<(String, String)>,
     dims: Option<Vec<i64>>,
 }
 
-/// What oneDNN keeps of a blocked tensor, in the names of its memory descriptor.
+/// A blocked tensor with the field names of oneDNN's memory descriptor (`dnnl_blocking_desc_t`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryDescriptor {
     /// The logical extents.
@@ -129,7 +132,8 @@ pub fn parse(text: &str) -> Result<OnednnLayout> {
     Ok(OnednnLayout { tag, around: None, dims: dims.map(|d| d.value) })
 }
 
-/// Where the tag of a verbose line is: after the third colon, where the part before it is the kind of format.
+/// The range of the tag in a verbose line: after the third colon, if the part before that is the kind of
+/// format `blocked`.
 fn find_verbose_tag(text: &str) -> Option<std::ops::Range<usize>> {
     let start = text.find(":blocked:")? + ":blocked:".len();
     let end = text[start..].find(':').map_or(text.len(), |len| start + len);
@@ -156,6 +160,8 @@ fn read_verbose_line(text: &str, place: std::ops::Range<usize>) -> Result<Onednn
         )
         .with_help("write the tag alone, or such as src_f32::blocked:aBcd16b::f0"));
     }
+    // A memory descriptor with strides of its own prints the tag of its blocks alone, which would
+    // be read as the dense tensor.
     if !strides.is_empty() {
         let at = place.end + 1;
         let message = "strides of its own: the tag does not say where elements are";
@@ -174,6 +180,8 @@ fn read_verbose_line(text: &str, place: std::ops::Range<usize>) -> Result<Onednn
 
 /// One word of the letters of dimensions and families, and numbers after them.
 fn looks_like_tag(text: &str) -> bool {
+    // The letters a to l of dimensions, and those of the families of aliases. Other words cannot be
+    // tags.
     let letter = |c: char| "abcdefghijklnotwx".contains(c.to_ascii_lowercase());
     text.starts_with(letter) && text.chars().all(|c| letter(c) || c.is_ascii_digit())
 }
@@ -190,7 +198,8 @@ fn read_format_tag(c: &mut TextCursor<'_>, text: &str) -> Result<FormatTag> {
 }
 
 impl FormatTag {
-    /// Reads a tag, in the letters of dimensions or as an alias. Places in refusals are counted from its first character.
+    /// Reads a tag, in the letters of dimensions or as an alias. Places in refusals are counted from its
+    /// first character.
     pub fn new(name: &str) -> Result<FormatTag> {
         let letters = alias::resolve_tag_alias(name)?;
         let head = name.find(|c: char| c.is_ascii_digit()).unwrap_or(name.len());
@@ -227,6 +236,7 @@ impl FormatTag {
             let digits = letters[at..].bytes().take_while(u8::is_ascii_digit).count();
             let size = letters[at..at + digits].parse::<i64>().unwrap_or(0);
             let end = at + digits;
+            // A block of 1 would change nothing, and oneDNN has no such tag.
             if size < 2 || letters[at..].starts_with('0') {
                 let message = format!("a block of {}", &letters[at..end]);
                 return Err(Diagnostic::syntax_error(at..end, message, "2 or more, of 64 bits"));
@@ -242,7 +252,7 @@ impl FormatTag {
                 Some(_) | None => {
                     let message =
                         format!("a block of `{}`, which is not split", written_char_at(name, end));
-                    return Err(Diagnostic::syntax_error(at..end + 1, message, "its letter is no capital")
+                    return Err(Diagnostic::syntax_error(at..end + 1, message, "its letter is not a capital")
                         .with_help("a dimension with blocks has a capital before the numbers, and small letters after: aBcd16b"));
                 }
             }
@@ -306,6 +316,7 @@ impl FormatTag {
         let mut strides = vec![1; dims.len()];
         for d in self.outer.iter().rev() {
             strides[*d] = run;
+            // A dimension of size 0 must not make the strides of the others 0.
             let count = (padded_dims[*d] / block(*d)?).max(1);
             run = run.checked_mul(count).ok_or_else(overflow)?;
         }
@@ -323,7 +334,7 @@ fn outer_place_of(outer: &[usize], dim: usize) -> Option<usize> {
     outer.iter().position(|d| *d == dim)
 }
 
-/// The character of a tag at a place, as it was written.
+/// The character of a tag at a position, as it was written.
 fn written_char_at(name: &str, at: usize) -> char {
     name[at..].chars().next().unwrap_or('?')
 }
@@ -338,13 +349,16 @@ fn dim_of_letter(c: char, at: usize) -> Result<usize> {
     if c.is_ascii_alphabetic() && dim < MAX_DIMS {
         return Ok(dim);
     }
-    let message = format!("`{c}` is no dimension");
+    let message = format!("`{c}` is not a dimension");
     Err(Diagnostic::syntax_error(at..at + c.len_utf8(), message, "expected a letter from a to l"))
 }
 
 impl MemoryDescriptor {
-    /// The position of an element: inner blocks from the fastest, then what is left of the coordinate times the strides.
+    /// The position of an element: inner blocks from the fastest, then the remaining quotients of the
+    /// coordinate times the strides. This is oneDNN's definition of a blocked format.
     pub fn element_position(&self, coordinate: &[i64]) -> i64 {
+        // Blocks of one dimension are nested, so each takes the remainder of what the faster ones
+        // have left.
         let mut rest = coordinate.to_vec();
         let (mut position, mut run) = (0, 1);
         for (size, d) in self.inner_blks.iter().zip(&self.inner_idxs).rev() {
@@ -457,11 +471,13 @@ pub fn express_as_onednn(
     let (outer, inner) = split_outer_and_inner(&order);
     let mut blocks: Vec<(usize, i64)> = Vec::new();
     for (k, block) in inner.iter().enumerate() {
+        // A tag splits a dimension by its blocks from the fastest on, so a slower block cannot be
+        // inside a faster one.
         let slow = inner[k + 1..].iter().find(|b| b.dim == block.dim && b.digit < block.digit);
         if let Some(slow) = slow {
             let letter = letter_of_dim(slow.dim);
             let reason = format!(
-                "no oneDNN tag: dimension {letter} needs two outer strides: its slower blocks of {} lie inside faster ones",
+                "no oneDNN tag: dimension {letter} needs two outer strides: its slower blocks of {} are inside faster ones",
                 slow.extent
             );
             return not_expressible(

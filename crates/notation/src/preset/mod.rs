@@ -1,6 +1,7 @@
-//! Layouts with names: fragments of matrix instructions, tensor memory, shared memory, meshes,
-//! scratchpads and device tensors; and a few of every system, in its own notation. Scale factors in
-//! tensor memory are built from their counts.
+//! Layouts with names: fragments of matrix instructions, tensor memory, shared memory, meshes, scratchpads
+//! and device tensors; and a few of every system, in its own notation. Scale factors in tensor memory are
+//! built from their counts. Fragments follow the figures of the PTX ISA ("Matrix Fragments for mma",
+//! "Register fragments" of `wgmma`, and the shapes of `tcgen05.ld`).
 
 mod owners;
 mod scale_factors;
@@ -18,7 +19,7 @@ pub struct LayoutPreset {
     pub name: String,
     /// What it is.
     pub title: String,
-    /// What it belongs to, for a list with headings: `Shared memory`, `Triton`.
+    /// Its group in a list with headings: `Shared memory`, `Triton`.
     pub group: &'static str,
     /// The logical shape.
     pub shape: Vec<i64>,
@@ -26,7 +27,7 @@ pub struct LayoutPreset {
     pub dtype: &'static str,
     /// The layout, in a notation that [`crate::parse()`] reads.
     pub text: String,
-    /// Of a thread-value layout of CuTe: who holds each element, which is what the layout is about.
+    /// For a thread-value layout of CuTe, the owner of each element.
     pub owners: Option<OwnerMap>,
 }
 
@@ -35,12 +36,14 @@ struct PresetFamily {
     name: &'static str,
     title: &'static str,
     dtype: &'static str,
-    /// The size that listings show, and what sizes must be a multiple of.
+    /// The size in listings, and the number of which sizes must be a multiple.
     size: i64,
     multiple: i64,
     build: fn(i64) -> (Vec<i64>, String),
 }
 
+// Macros instead of functions, because a constant table can hold closures without captures only,
+// and each row needs its own format string.
 macro_rules! fixed {
     ($name:literal, $title:literal, $dtype:literal, [$($dim:literal),*], $text:literal) => {
         PresetFamily { name: $name, title: $title, dtype: $dtype, size: 0, multiple: 1, build: |_| (vec![$($dim),*], $text.into()) }
@@ -64,6 +67,8 @@ const FAMILIES: &[PresetFamily] = &[
         "S[(8,2,4,2):(4@laneid,1@warpid,1@laneid,1)] + R[2:4@warpid] + 5@warpid"
     ),
     fixed!(
+        // Rows are `groupID = lane >> 2` and `+ 8`, columns `threadID_in_group * 2` and `+ 1`, as
+        // the PTX ISA gives them for C and D.
         "mma-m16n8-cd",
         "mma m16n8 accumulator C/D",
         "float32",
@@ -99,6 +104,7 @@ const FAMILIES: &[PresetFamily] = &[
         "S[(2,4,2,8):(2,1@laneid,1,4@laneid)]"
     ),
     sized!(
+        // Each warp of the warpgroup has 16 rows; the pattern of `mma` repeats every 8 columns.
         "wgmma-64x{N}",
         "wgmma accumulator 64xN, N a multiple of 8",
         "float32",
@@ -108,6 +114,8 @@ const FAMILIES: &[PresetFamily] = &[
         n / 8
     ),
     sized!(
+        // Lanes and columns as the figures of `tcgen05.ld` in the PTX ISA show them for the shape
+        // 16x64b.
         "tcgen05-16x64b-{N}",
         "tcgen05.ld 16x64b, N repetitions",
         "float32",
@@ -144,6 +152,8 @@ const FAMILIES: &[PresetFamily] = &[
         n
     ),
     sized!(
+        // With M = 64, tensor memory has two layouts (PTX ISA, `tcgen05.mma`): this one uses all
+        // lanes, the next one 16 of every 32.
         "tmem-64x{N}-halves",
         "tensor memory, 64 rows, column halves side by side in lanes",
         "float32",
@@ -215,6 +225,8 @@ const FAMILIES: &[PresetFamily] = &[
         "Swizzle(3,3,3) o S[(8,64):(64,1)]"
     ),
     fixed!(
+        // PSUM of a NeuronCore has 128 partitions of 16 KiB in 8 banks of 2 KiB; four banks hold
+        // 2,048 float32.
         "trainium-psum",
         "Trainium PSUM (128,2048): partitions, banks, free dimension",
         "float32",
@@ -236,6 +248,8 @@ const FAMILIES: &[PresetFamily] = &[
         "S[(2,2,4):(1@pid,4,1)] + R[2:2@pid]"
     ),
     fixed!(
+        // Kept as a wrong layout on purpose, so that the lint and the drawings have something to
+        // show.
         "mesh-aliasing",
         "the same with stride 2: aliasing, on purpose, to show the lint",
         "float32",
@@ -311,6 +325,7 @@ const GROUPS: &[(&str, &[&str])] = &[
 pub fn all_presets() -> Vec<LayoutPreset> {
     let mut list: Vec<LayoutPreset> = Vec::new();
     for (group, begins) in GROUPS {
+        // Groups follow from names, so that a new family cannot be without one.
         let of_group = FAMILIES.iter().filter(|f| begins.iter().any(|b| f.name.starts_with(b)));
         list.extend(of_group.map(|f| f.preset_of_size(f.size, group)));
     }
@@ -351,7 +366,7 @@ pub fn find_preset(name: &str) -> Option<LayoutPreset> {
     })
 }
 
-/// The group of the layouts of atoms: what they map to is an index in a tile, or a bit, and no memory.
+/// The group of the layouts of atoms. They map to an index in a tile, or to a bit, and not to memory.
 pub const CUTE_ATOMS: &str = "CuTe atoms";
 
 /// One layout of an atom of CuTe under a shorter name.
@@ -410,6 +425,7 @@ fn find_family_preset(name: &str) -> Option<LayoutPreset> {
             return (f.name == name).then(|| f.preset_of_size(0, group));
         };
         let size: i64 = name.strip_prefix(before)?.strip_suffix(after)?.parse().ok()?;
+        // A preset is drawn and listed, so sizes that no machine has are refused here.
         (size > 0 && size <= 1 << 20 && size % f.multiple == 0)
             .then(|| f.preset_of_size(size, group))
     })

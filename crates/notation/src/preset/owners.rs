@@ -1,7 +1,8 @@
-//! Thread-value layouts of CuTe's atoms the other way round: which lane and register holds an element.
+//! Inverses of the thread-value layouts of CuTe's atoms: the lane and register that hold an element.
 //!
-//! CuTe writes (thread, value) -> element. That is an index in a tile and no memory: banks, sectors and copies are questions about
-//! the inverse, element -> (thread, value), which is the owner map that the other notations of fragments write.
+//! CuTe writes (thread, value) -> element. That is an index in a tile and not memory: banks, sectors and
+//! copies are questions about the inverse, element -> (thread, value), which is the owner map that the
+//! other notations of fragments write.
 
 use crate::cute::CuteModes;
 use crate::cute::atoms::{AtomLayouts, CuteAtom};
@@ -13,7 +14,7 @@ use zellige_layout::{Axis, AxisTable, Iter, Layout, TileLayout};
 pub struct OwnerMap {
     /// The shape of the operand.
     pub shape: Vec<i64>,
-    /// The type of its elements, by its PyTorch name, where the name of the atom says one that PyTorch has.
+    /// The type of its elements, by its PyTorch name, if the atom's name states one that PyTorch has.
     pub dtype: Option<&'static str>,
     /// The layout, in TIRx.
     pub text: String,
@@ -22,7 +23,7 @@ pub struct OwnerMap {
 /// The lanes of a warp.
 const WARP_LANES: i64 = 32;
 
-/// A run of the number of an element: `extent` elements, `step` apart, that go to `stride` steps on an axis.
+/// A digit of the index of an element: `extent` values, `step` apart, each of which is `stride` further on an axis.
 #[derive(Clone, Copy)]
 struct OwnerRun {
     extent: i64,
@@ -31,10 +32,11 @@ struct OwnerRun {
     stride: i64,
 }
 
-/// The owner maps of the layouts of an atom, in the order of [`CuteAtom::fields`]; none for an operand that no thread holds a part of, such as
-/// one in shared or tensor memory.
+/// The owner maps of the layouts of an atom, in the order of [`CuteAtom::layout_fields`]; `None` for an
+/// operand of which no thread holds a part, such as one in shared or tensor memory.
 pub(super) fn owner_maps_of_atom(atom: &CuteAtom) -> [Option<OwnerMap>; 3] {
-    // One thread, or one of each of two CTAs, speaks for the tensor memory of all.
+    // In these atoms one thread issues the instruction for the tensor memory of the whole CTA, so threads
+    // own nothing.
     if atom.name.contains("SM100_") {
         return [None, None, None];
     }
@@ -51,7 +53,7 @@ pub(super) fn owner_maps_of_atom(atom: &CuteAtom) -> [Option<OwnerMap>; 3] {
     match &atom.layouts {
         AtomLayouts::Mma { shape: [m, n, k], a, b, c } => [
             of(a, [*m, *k], false, Some(0)),
-            // B is multiplied from the right: its rows are K.
+            // CuTe writes B as (N, K); as the right factor of a product its shape is [K, N].
             of(b, [*n, *k], true, Some(1)),
             of(c, [*m, *n], false, Some(2)),
         ],
@@ -62,8 +64,8 @@ pub(super) fn owner_maps_of_atom(atom: &CuteAtom) -> [Option<OwnerMap>; 3] {
     }
 }
 
-/// The inverse of a thread-value layout onto `rows x columns` elements, the rows fastest; `turned` has the columns as first dimension. `None`
-/// where the threads hold nothing, or where the elements are not each in some place.
+/// The inverse of a thread-value layout onto `rows x columns` elements, the rows fastest; `turned` has the
+/// columns as first dimension. `None` if the threads hold nothing, or if some element is held nowhere.
 fn invert_to_owner_map(
     modes: &CuteModes,
     threads: &CuteModes,
@@ -85,12 +87,15 @@ fn invert_to_owner_map(
         runs.push(OwnerRun { extent, step, axis: Axis::M, stride: weight });
     }
     let (copies, mut runs): (Vec<OwnerRun>, Vec<OwnerRun>) =
+        // A step of 0 in the element is a step between copies of it: a replica of the inverse.
         runs.into_iter().partition(|r| r.step == 0);
     runs.sort_by_key(|r| r.step);
-    // The rows come first, then the columns.
+    // CuTe's index counts the rows fastest, so the digits below the number of rows belong to the rows.
     let mut dims: [Vec<Iter>; 2] = [Vec::new(), Vec::new()];
     let mut next = 1;
     for run in runs {
+        // Sorted by their steps, the digits must continue one another from 1 on. Otherwise some
+        // element has no owner, or two.
         if run.step != next {
             return None;
         }

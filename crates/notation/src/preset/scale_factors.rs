@@ -1,9 +1,9 @@
 //! Scale factors of block-scaled matrix instructions in tensor memory (`tcgen05.mma` of Blackwell).
 //!
-//! Tensor memory has 128 lanes and 512 columns of 32-bit cells. An instruction reads the factors of 32
-//! rows from 32 lanes, and every quarter of the lanes holds a copy of them. `TCol` counts factors, so
-//! the factor at `TCol` `c` is in column `c / epc` and begins at bit `c % epc * bits` of its cell, where
-//! `epc = 32 / bits` factors fit in a cell.
+//! Tensor memory has 128 lanes and 512 columns of 32-bit cells. An instruction reads the factors of 32 rows
+//! from 32 lanes, and every quarter of the lanes holds a copy of them (PTX ISA, "Scale factor layouts" of
+//! `tcgen05.mma`). `TCol` counts factors, so the factor at `TCol` `c` is in column `c / epc` and begins at
+//! bit `c % epc * bits` of its cell, where `epc = 32 / bits` factors fit in a cell.
 
 use zellige_layout::{AxisTable, Iter, Layout, LayoutError, Result, TileLayout};
 
@@ -55,22 +55,22 @@ pub struct ScaleFactorLayout {
 
 /// The layout of scale factors in tensor memory.
 ///
-/// Element `(stage, row, j)` is the factor `g = j / (sf_per_mma * reuse) * sf_per_mma + j % sf_per_mma`
-/// of its row: `sf_per_mma` neighbours belong to one instruction, and `reuse` instructions in a row
-/// read the same ones. A cell holds `packed` neighbouring factors of a row: `sf_per_mma` times the
-/// largest power of two with which `packed` is at most `epc` and every cell of a row holds as many. The
-/// factor is in the lanes `row % 32 + 32 q` for `q` in `0..4`, at position `g % packed` of the column
-/// `(stage * groups / packed + g / packed) * rows / 32 + row / 32`. Stages, cells and blocks of rows
-/// have columns of their own, so two elements share a place only where they are one factor.
+/// Element `(stage, row, j)` is the factor `g = j / (sf_per_mma * reuse) * sf_per_mma + j % sf_per_mma` of
+/// its row: `sf_per_mma` neighbours belong to one instruction, and `reuse` instructions in a row read the
+/// same ones. A cell holds `packed` neighbouring factors of a row: `sf_per_mma` times the largest power of
+/// two with which `packed` is at most `epc` and every cell of a row holds as many. The factor is in the
+/// lanes `row % 32 + 32 q` for `q` in `0..4`, at position `g % packed` of the column
+/// `(stage * groups / packed + g / packed) * rows / 32 + row / 32`. Stages, cells and blocks of rows have
+/// columns of their own, so two elements share a place only if they are the same factor.
 ///
 /// ```
 /// use zellige_notation::preset::{ScaleFactors, build_scale_factor_layout};
 /// let nvfp4 = ScaleFactors { sf_per_mma: 4, ..ScaleFactors::new(128, 16) };
 /// let found = build_scale_factor_layout(&nvfp4)?;
-/// let text = zellige_notation::tirx::print(&found.layout);
+/// let text = zellige_notation::tirx::print_tirx(&found.layout);
 /// assert_eq!(text, "S[(4,32,4,4):(4@TCol,1@TLane,16@TCol,1@TCol)] + R[4:32@TLane]");
 /// assert_eq!((found.epc, found.columns), (4, 16));
-/// # Ok::<(), zellige_layout::Error>(())
+/// # Ok::<(), zellige_layout::LayoutError>(())
 /// ```
 pub fn build_scale_factor_layout(given: &ScaleFactors) -> Result<ScaleFactorLayout> {
     let ScaleFactors { rows, groups, bits, sf_per_mma, reuse, pipe_depth } = *given;
@@ -106,7 +106,7 @@ pub fn build_scale_factor_layout(given: &ScaleFactors) -> Result<ScaleFactorLayo
     let axes = AxisTable::new();
     let (lane, column) = (axes.get("TLane")?, axes.get("TCol")?);
     let per_cell = blocks * epc;
-    // Where each factor is read once, those of a cell are one run.
+    // If each factor is read once, the factors of a cell are consecutive elements and need one iter.
     let inner = if reuse == 1 { packed } else { sf_per_mma };
     let shard = [
         Iter::new(stages, cells * per_cell, column),

@@ -22,6 +22,8 @@ pub(super) const SYSTEMS: &[(&str, &[PresetFamily])] = &[
                 "((2,2),(4,2)):((4,16),(1,8))"
             ),
             fixed!(
+                // Morton order interleaves the bits of both coordinates, which strides express for
+                // powers of two.
                 "cute-morton",
                 "4x4 in Morton (Z) order",
                 "float32",
@@ -36,6 +38,8 @@ pub(super) const SYSTEMS: &[(&str, &[PresetFamily])] = &[
                 "Sw<3,3,3> o 0 o (8,64):(64,1)"
             ),
             fixed!(
+                // A byte swizzle with base 4 moves 16-byte units; on 2-byte elements its base is 4
+                // - 1 = 3.
                 "cute-sw128-bytes",
                 "the same atom as C++ prints it: the swizzle is of byte addresses",
                 "float16",
@@ -76,6 +80,7 @@ pub(super) const SYSTEMS: &[(&str, &[PresetFamily])] = &[
                 "#ttg.slice<{dim = 1, parent = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}>}>"
             ),
             fixed!(
+                // Version 2 is `mma.sync` of Ampere with its instruction shape 16x8.
                 "triton-mma-v2",
                 "nvidia_mma of Ampere: accumulator of 2x2 warps",
                 "float32",
@@ -97,6 +102,7 @@ pub(super) const SYSTEMS: &[(&str, &[PresetFamily])] = &[
                 "#ttg.dot_op<{opIdx = 1, parent = #ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = [2, 2], instrShape = [16, 8]}>, kWidth = 2}>"
             ),
             fixed!(
+                // Version 3 is `wgmma` of Hopper: four warps along M, each with 16 rows.
                 "triton-mma-v3",
                 "nvidia_mma of Hopper: accumulator of one warp group",
                 "float32",
@@ -111,6 +117,8 @@ pub(super) const SYSTEMS: &[(&str, &[PresetFamily])] = &[
                 "#ttg.amd_mfma<{version = 3, warpsPerCTA = [1, 1], instrShape = [32, 32, 8], isTransposed = true}>"
             ),
             fixed!(
+                // Wave32 of RDNA: 16 columns on 16 lanes, and two groups of lanes for alternating
+                // rows.
                 "triton-wmma",
                 "amd_wmma: accumulators of two waves of RDNA",
                 "float32",
@@ -132,6 +140,8 @@ pub(super) const SYSTEMS: &[(&str, &[PresetFamily])] = &[
                 "#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 16}>"
             ),
             fixed!(
+                // Rows of 32 words would put a column into one bank; 4 words of padding shift each
+                // row by 4 banks.
                 "triton-padded-shared",
                 "padded_shared: 4 more elements after every 32",
                 "float32",
@@ -179,6 +189,8 @@ pub(super) const SYSTEMS: &[(&str, &[PresetFamily])] = &[
                 "f32[16,256]{1,0:T(8,128)}"
             ),
             fixed!(
+                // The second tile packs two rows of 16-bit elements into one 32-bit word (OpenXLA
+                // documentation, "Tiled layout", repeated tiling).
                 "xla-tpu-bf16",
                 "TPU tiles of 8x128, two rows packed into 32 bits",
                 "bfloat16",
@@ -219,6 +231,8 @@ pub(super) const SYSTEMS: &[(&str, &[PresetFamily])] = &[
                 "dims=[1, 19, 2, 4] tag=nChw16c"
             ),
             fixed!(
+                // `4i16o4i`: groups of four input channels are adjacent for instructions that
+                // multiply four bytes at once.
                 "onednn-weights",
                 "weights for int8 dot products, OIhw4i16o4i",
                 "int8",
@@ -285,6 +299,7 @@ pub(super) const SYSTEMS: &[(&str, &[PresetFamily])] = &[
                 "Mesh('x': 2, 'y': 4) PartitionSpec(('x', 'y'), None) shape=[16, 8]"
             ),
             fixed!(
+                // The transposition exchanges which devices are neighbours along the columns.
                 "hlo-iota",
                 "HLO: devices in another order, <=[4,2]T(1,0)",
                 "float32",
@@ -332,6 +347,7 @@ pub(super) const SYSTEMS: &[(&str, &[PresetFamily])] = &[
                 "size=[6, 4] stride=[1, 6]"
             ),
             fixed!(
+                // The memory format `torch.channels_last`: the channel has stride 1.
                 "torch-channels-last",
                 "torch.channels_last",
                 "float32",

@@ -1,12 +1,13 @@
-//! Shardings: tensors divided over a mesh of devices. What JAX, HLO, Shardy and DTensor have in common.
+//! Shardings: tensors divided over a mesh of devices. The common part of JAX, HLO, Shardy and DTensor.
 //!
-//! A mesh is a list of named axes. Each dimension of a tensor is split over **pieces**, slowest first: a factor of a mesh axis,
-//! whose coordinate is a device's, or a part that stays inside the shard. In the algebra a mesh axis is a device axis of its
-//! name, a shard lies row-major on `m`, and a mesh axis that no dimension uses holds copies. A shard is
-//! `ceil(extent / parts)` long; where that does not divide, the last ones are padded.
+//! A mesh is a list of named axes. Each dimension of a tensor is split over **pieces**, slowest first: a
+//! factor of a mesh axis, whose value is a device coordinate, or a part that stays inside the shard. In the
+//! algebra a mesh axis is a device axis of its name, a shard is row-major on `m`, and a mesh axis that no
+//! dimension uses holds copies. A shard is `ceil(extent / parts)` long; if the parts do not divide the
+//! extent, the last shards are padded.
 //!
-//! HLO numbers devices instead of naming axes: there is one axis, `pid`. `MeshSharding::on_devices` numbers those of a mesh, its last
-//! axis fastest.
+//! HLO numbers devices instead of naming axes: there is one axis, `pid`. `MeshSharding::on_devices` numbers
+//! those of a mesh, its last axis fastest.
 
 pub(crate) mod python;
 
@@ -60,7 +61,7 @@ impl MeshAxes {
         self.axes.iter().position(|(n, _)| n == name)
     }
 
-    /// What one step along each axis counts where devices are numbered, the last axis fastest.
+    /// The weights of the axes in the number of a device, the last axis fastest.
     fn device_strides(&self) -> Vec<i64> {
         let mut strides = vec![1; self.axes.len()];
         for k in (1..strides.len()).rev() {
@@ -70,9 +71,12 @@ impl MeshAxes {
     }
 }
 
+// A device count of 64 bits has at most 63 axes of more than one device; the others would only cost
+// time.
 const MAX_AXES: usize = 64;
 
-/// The device axis of a mesh axis. A name that the algebra uses for something else, such as `m`, gets `mesh_` in front.
+/// The device axis of a mesh axis. A name that the algebra uses for another axis, such as `m`, gets the
+/// prefix `mesh_`, because one name has one kind in the algebra.
 pub(crate) fn device_axis_of(name: &str) -> Result<Axis, String> {
     let other =
         AxisTable::new().get(name).is_ok_and(|a| a.kind() != AxisKind::Device || a.name() != name);
@@ -95,7 +99,8 @@ pub(crate) enum IndexPiece {
     Device(MeshFactor),
     /// Which element of the shard.
     Local(i64),
-    /// The pieces after it count so many elements; the rest of what they could count is padding of every piece before.
+    /// The pieces after it count this many elements; the rest of their combinations is padding, repeated
+    /// for every piece before.
     Valid(i64),
 }
 
@@ -103,13 +108,13 @@ pub(crate) enum IndexPiece {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MeshSharding {
     pub(crate) mesh: MeshAxes,
-    /// The device of the first shard, per axis of the mesh; all 0 but where a device is named.
+    /// The device of the first shard, per axis of the mesh; all 0 unless the text names a device.
     pub(crate) first: Vec<i64>,
     /// The pieces of every dimension, slowest first.
     pub(crate) dims: Vec<Vec<IndexPiece>>,
-    /// Whether axes that no dimension uses hold copies; not where one device is named that has everything.
+    /// Whether axes that no dimension uses hold copies; false if one named device has the whole tensor.
     pub(crate) copies: bool,
-    /// The factors that hold copies, where they are not all that no dimension uses: a list of devices may leave some out.
+    /// The factors that hold copies, if these are not all unused ones: a list of devices may leave some out.
     pub(crate) replicas: Option<Vec<MeshFactor>>,
 }
 
@@ -155,10 +160,14 @@ impl MeshSharding {
         let mut stride = 1i64;
         let mut shard: Vec<Iter> = Vec::new();
         let mut window = Vec::with_capacity(shape.len());
+        // From the last dimension backwards, because a shard is row-major: the stride of a local
+        // piece is the size of all local pieces behind it.
         for (pieces, valid) in self.dims.iter().zip(shape).rev() {
             let (mut padded, mut valid) = (1i64, *valid);
             for piece in pieces.iter().rev() {
                 let it = match piece {
+                    // The pieces so far become a dimension of the window by themselves. With that
+                    // their padding is repeated for every value of the slower pieces.
                     IndexPiece::Valid(n) => {
                         window.push(PaddedExtent::padded_to(*n, padded));
                         (padded, valid) = (1, valid / (*n).max(1));
@@ -196,6 +205,7 @@ impl MeshSharding {
             }
         }
         let mut offset = Vec::new();
+        // A zero offset would mention an axis that the layout does not otherwise have.
         for (k, first) in self.first.iter().enumerate().filter(|(_, first)| **first != 0) {
             offset.push((self.axis_of_mesh(k)?, *first));
         }
@@ -203,7 +213,8 @@ impl MeshSharding {
         Layout::from(tile).with_window(ValidWindow::new(window)?)
     }
 
-    /// The factors of a mesh axis that no dimension uses: size and stride, slowest first. Those that are used divide the axis.
+    /// The factors of a mesh axis that no dimension uses: size and stride, slowest first. The used ones are
+    /// digits of the axis, so the unused ones are the gaps between them.
     pub(crate) fn unused_factors(&self, axis: usize) -> Vec<(i64, i64)> {
         let mut used: Vec<MeshFactor> =
             self.used_factors().filter(|f| f.axis == axis && f.size > 1).collect();
@@ -231,12 +242,12 @@ impl MeshSharding {
         })
     }
 
-    /// Whether every device has the whole tensor. A text may not say how many devices there are.
+    /// Whether every device has the whole tensor. Such a text need not state how many devices there are.
     fn is_everywhere(&self) -> bool {
         self.used_factors().all(|f| f.size == 1) && self.copies
     }
 
-    /// The factors of every dimension, where each comes before the shard.
+    /// The factors of every dimension, which must all be slower than the shard's own index.
     pub(crate) fn leading_factors(&self) -> Result<Vec<Vec<MeshFactor>>, ConversionRefusal> {
         let mut all = Vec::with_capacity(self.dims.len());
         for (d, pieces) in self.dims.iter().enumerate() {
@@ -249,7 +260,7 @@ impl MeshSharding {
                     IndexPiece::Device(f) if f.size == 1 && inside => {}
                     IndexPiece::Device(_) if inside => {
                         let reason = format!(
-                            "dimension {d} is dealt to devices in turns: a shard is not one interval of it"
+                            "dimension {d} is distributed over devices in turns: a shard is not one interval of it"
                         );
                         return not_expressible(reason, None);
                     }
@@ -281,7 +292,7 @@ impl MeshSharding {
         Ok(MeshSharding { mesh, first, dims, copies: self.copies, replicas })
     }
 
-    /// Refuses factors that are no digits of the number of a device, from which no axes of a mesh follow.
+    /// Refuses factors that are no digits of the device number, because no mesh has them as axes.
     fn check_divides(&self) -> Result<(), ConversionRefusal> {
         for (axis, (name, size)) in self.mesh.axes.iter().enumerate() {
             let mut used: Vec<MeshFactor> =
@@ -296,14 +307,15 @@ impl MeshSharding {
                 next = f.stride.saturating_mul(f.size);
             }
             if size % next != 0 {
-                let reason = format!("the {size} devices on `{name}` are no whole mesh");
+                let reason = format!("the {size} devices on `{name}` do not form a whole mesh");
                 return not_expressible(reason, None);
             }
         }
         Ok(())
     }
 
-    /// The same with a mesh axis for every factor, named `d0`, `d1`, .. from the slowest, where an axis is used in parts.
+    /// The same with a mesh axis for every factor, named `d0`, `d1`, .. from the slowest, where an axis is
+    /// used in parts.
     pub(crate) fn on_whole_axes(&self) -> Result<MeshSharding, ConversionRefusal> {
         self.check_divides()?;
         let mut cuts: Vec<(usize, i64, i64)> = self
@@ -315,6 +327,8 @@ impl MeshSharding {
             cuts.extend(self.unused_factors(k).into_iter().map(|(size, stride)| (k, stride, size)));
         }
         cuts.sort_by_key(|(axis, stride, _)| (*axis, std::cmp::Reverse(*stride)));
+        // The target notation divides over whole axes only, so each factor becomes an axis. Its
+        // name is new, as no text names it.
         let axes = cuts.iter().enumerate().map(|(k, cut)| (format!("d{k}"), cut.2)).collect();
         let mesh = match MeshAxes::new(axes) {
             Ok(mesh) => mesh,
@@ -338,7 +352,8 @@ impl MeshSharding {
         Ok(MeshSharding { mesh, first, dims, copies: true, replicas: None })
     }
 
-    /// The same with the axes of the mesh in the order in which dimensions use them. A layout does not say how a mesh is ordered.
+    /// The same with the axes of the mesh in the order in which dimensions use them. A layout does not say
+    /// how a mesh is ordered.
     pub(crate) fn in_order_of_use(&self) -> MeshSharding {
         let mut order: Vec<usize> = Vec::new();
         for axis in self.used_factors().map(|f| f.axis).chain(0..self.mesh.axes.len()) {
@@ -397,7 +412,7 @@ impl MeshSharding {
             mesh.push((axis.name().to_string(), bounds.max + 1));
         }
         let mesh = MeshAxes::new(mesh).or_else(|reason| not_expressible(reason, None))?;
-        // The parts of every dimension that are padded by themselves.
+        // A window may have several dimensions for one of the tensor: parts that are padded by themselves.
         let window: Vec<PaddedExtent> = match layout.window() {
             None => shape.iter().map(|n| PaddedExtent::without_padding(*n)).collect(),
             Some(w) => w.dims().to_vec(),
@@ -411,7 +426,7 @@ impl MeshSharding {
             Err(e) => return not_expressible(e.to_string(), None),
         };
         let piece = |it: &Iter| match axes.iter().position(|a| *a == it.axis) {
-            // A unit iter stands on the axis of its neighbour.
+            // Grouping gives a unit dimension an iter on the axis of its neighbour, which is no device factor.
             Some(axis) if it.extent != 1 => {
                 IndexPiece::Device(MeshFactor { axis, size: it.extent, stride: it.stride })
             }
@@ -440,8 +455,8 @@ impl MeshSharding {
     }
 }
 
-/// Which dimensions of a window each dimension of a shape consists of; `None` where they do not follow the shape, or begin
-/// with padding.
+/// For each dimension of a shape the range of window dimensions that it consists of; `None` if the window
+/// does not follow the shape, or begins with padding.
 fn split_window_by_shape(
     shape: &[i64],
     window: &[PaddedExtent],
@@ -467,7 +482,7 @@ pub(crate) trait ShardingText: WrittenLayout {
     /// The sharding of a tensor of this shape.
     fn sharding_over_shape(&self, shape: &[i64]) -> Result<MeshSharding, Diagnostic>;
 
-    /// The shape, where the text says it.
+    /// The shape, if the text states it.
     fn own_shape(&self) -> Option<&[i64]>;
 }
 
@@ -477,7 +492,7 @@ pub(crate) fn layout_of_sharding_text(
     shape: Option<&[i64]>,
 ) -> Result<Layout, Diagnostic> {
     if text.own_shape().or(shape).is_none() {
-        // What is missing beside the shape is said first.
+        // A missing mesh is reported before a missing shape, because the mesh is needed first.
         text.sharding_over_shape(&[])
             .err()
             .filter(|d| d.label == "which mesh?")
@@ -495,7 +510,7 @@ pub(crate) fn layout_of_sharding_text(
     Ok(text.sharding_over_shape(shape)?.layout_over_shape(shape)?)
 }
 
-/// The sharding of what was read in any notation of shardings.
+/// The sharding of a text that was parsed in any notation of shardings.
 pub(crate) fn sharding_of_parsed(
     parsed: &ParsedText,
     shape: &[i64],
@@ -507,7 +522,7 @@ pub(crate) fn sharding_of_parsed(
         return Some(x.sharding_over_shape(shape));
     }
     if let Some(x) = parsed.written_layout::<crate::shardy::ShardySharding>() {
-        // Other numbers are not those of the mesh.
+        // A layout has coordinates on the mesh, so it cannot keep another numbering of the devices.
         return x.is_numbered_in_order().then(|| x.sharding_over_shape(shape));
     }
     if let Some(x) = parsed.written_layout::<crate::dtensor::DTensorPlacements>() {
@@ -516,8 +531,8 @@ pub(crate) fn sharding_of_parsed(
     None
 }
 
-/// The device axes of the mesh of what was read in a notation of shardings, with their sizes, slowest first: devices are numbered
-/// with the last axis fastest.
+/// The device axes of the mesh of a sharding, parsed in any of their notations, with their sizes, slowest
+/// first: devices are numbered with the last axis fastest.
 ///
 /// # Errors
 /// Devices that are numbered in another order, and a sharding that is none of this shape.
@@ -543,10 +558,12 @@ pub fn device_mesh_of_parsed(
     Some(sharding_of_parsed(parsed, shape)?.map_err(|d| d.message).and_then(axes))
 }
 
-/// Two shardings over numbered devices, so that they can be compared although each names its devices in its own way: a mesh
-/// is numbered with its last axis fastest. `None` where one of them is no sharding, or has no layout over the shape.
+/// Two shardings over numbered devices, so that they can be compared although their axes have different
+/// names: a mesh is numbered with its last axis fastest. `None` if one of them is not a sharding, or has no
+/// layout over the shape.
 ///
-/// **Law**: what [`crate::convert::translate_notation`] writes of a sharding in another notation of shardings compares as equal.
+/// **Law**: a sharding and its translation by [`crate::convert::translate_notation`] into another notation
+/// of shardings are equal.
 pub fn on_numbered_devices(
     a: &ParsedText,
     b: &ParsedText,
@@ -564,7 +581,7 @@ pub fn on_numbered_devices(
 /// Writes a sharding in one notation.
 type ShardingWriter = fn(&MeshSharding) -> Result<String, ConversionRefusal>;
 
-/// As [`prove_candidate`], where the candidate is a sharding. A layout on no devices is refused with what a sharding says at all.
+/// As [`prove_candidate`] for a sharding. The refusal of a layout on no devices explains what a sharding can express.
 pub(crate) fn prove_sharding(
     candidate: &Layout,
     layout: &Layout,
@@ -600,7 +617,7 @@ pub(crate) fn write_sharding(
         let again = match again.and_then(|parsed| sharding_of_parsed(&parsed, shape)) {
             Some(Ok(again)) => again,
             Some(Err(refused)) => return not_expressible(refused.message, None),
-            None => return not_expressible(format!("{text} is no sharding of {shape:?}"), None),
+            None => return not_expressible(format!("{text} is not a sharding of {shape:?}"), None),
         };
         if !(sharding.is_everywhere() && again.is_everywhere()) {
             let (found, wanted) = (again.on_devices()?, sharding.on_devices()?);

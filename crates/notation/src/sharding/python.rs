@@ -25,6 +25,8 @@ pub(crate) fn read_python_string(
             format!("expected `{quote}`"),
         ));
     };
+    // Interpreting escapes would need a second, resolved text, and no library prints them in these
+    // places.
     if let Some(at) = inside[..len].find(['\\', '\n']) {
         let at = start + 1 + at;
         return Err(Diagnostic::syntax_error(
@@ -37,7 +39,8 @@ pub(crate) fn read_python_string(
     Ok(Spanned { value: inside[..len].to_string(), span: start..start + len + 2 })
 }
 
-/// Numbers in nested lists, or one number: the extents of the lists, and the numbers in order. `array(..)` around it is NumPy's.
+/// Numbers in nested lists, or one number: the extents of the lists, and the numbers in order. `array(..)`
+/// around them is how NumPy prints them.
 pub(crate) fn read_nested_lists(
     c: &mut TextCursor<'_>,
     what: &str,
@@ -66,6 +69,7 @@ fn read_list_level(
         flat.push(c.read_integer(what)?.value);
         return Ok(Vec::new());
     }
+    // The parser recurses, and no mesh has that many dimensions.
     if depth > 32 {
         return Err(Diagnostic::syntax_error(
             start..start + 1,

@@ -1,4 +1,5 @@
-//! From attributes to linear layouts: the matrix instructions of AMD.
+//! From attributes to linear layouts: the matrix instructions of AMD, as Triton's
+//! `LinearLayoutConversions.cpp` builds them and AMD's instruction set architecture guides define them.
 
 use super::attribute::{AmdMfma, AmdWmma};
 use super::distributed::{
@@ -17,8 +18,9 @@ const RDNA_WAVE: i64 = 32;
 /// Rows and columns of the least matrix of RDNA.
 const WMMA_TILE: i64 = 16;
 
-/// The result of a matrix instruction of CDNA: each lane holds 4 rows (1 of 64-bit elements) of a column, lanes go along
-/// columns and then rows, and registers on to the rest of the tile; transposed, rows and columns change places.
+/// The result of a matrix instruction of CDNA: each lane holds 4 rows (1 for 64-bit elements) of a column,
+/// lanes run along columns and then rows, and further registers along the rest of the tile; transposed,
+/// rows and columns are exchanged.
 pub(super) fn mfma_result_layout(m: &AmdMfma, shape: &[i64]) -> Result<LinearLayout> {
     let rank = m.warps_per_cta.len();
     let (row, col) = (rank - 2, rank - 1);
@@ -41,7 +43,8 @@ pub(super) fn mfma_result_layout(m: &AmdMfma, shape: &[i64]) -> Result<LinearLay
     let tile = order_out_dims(&tile, &order)?;
     let (tiles_m, tiles_n) = (m.tiles_per_warp[row], m.tiles_per_warp[col]);
     let (warps_m, warps_n) = (m.warps_per_cta[row], m.warps_per_cta[col]);
-    // Tiles go along the whole row of the tensor, also where several CTAs share it, before they go on with its columns.
+    // Tiles repeat along the whole row of the tensor before they repeat along its columns, even if several
+    // CTAs share the row. Triton does so, and the order of registers depends on it.
     let width = shape[col];
     let wide = cols.saturating_mul(warps_n).saturating_mul(tiles_n);
     let mut parts = vec![
@@ -80,7 +83,7 @@ pub(super) fn mfma_operand_layout(
         identity_along_dim("lane", (CDNA_WAVE / lanes).max(1), k),
     ];
     let mut depth = k_width.saturating_mul((CDNA_WAVE / lanes).max(1));
-    // The operand of 64 by 64 of the narrow instructions is 16 times as deep.
+    // For the 64x4 and 4x64 instructions, the operand with 64 rows or columns is 16 times as deep.
     if (rows, cols, op_idx) == (64, 4, 0) || (rows, cols, op_idx) == (4, 64, 1) {
         parts.push(identity_along_dim("register", 16, k));
         depth = depth.saturating_mul(16);
@@ -96,13 +99,15 @@ pub(super) fn mfma_operand_layout(
     }
     let warps = broadcast_nd("warp", &m.warps_per_cta, &matrix_order(rank, true), Some(k))?;
     all.push(order_out_dims(&warps, &order));
-    // Unlike the operands of other instructions, those of the CTAs along K are not the same.
+    // CTAs along K hold different elements here; for operands of other instructions Triton broadcasts them.
     fit_cta_to_shape(&product_of_layouts(all)?, &m.cga, shape, None)
 }
 
-/// Registers and warps beyond one instruction, in units of it: the out dimensions in `order`. `zero` is the dimension K of an operand.
+/// Registers and warps beyond one instruction, in units of it: the out dimensions in `order`. `zero` is the
+/// dimension K of an operand.
 fn wmma_cta_layout(m: &AmdWmma, order: &[usize], zero: Option<usize>) -> Result<LinearLayout> {
-    // Warps along K hold the same; registers along K are those of the instruction.
+    // Warps along K hold the same elements, and registers along K belong to the instruction itself, so
+    // neither is repeated.
     let along = |b: &Vec<i64>| zero.is_some_and(|d| b[d] != 0);
     let registers = m.cta_register.iter().filter(|b| !along(b)).cloned().collect();
     let warps = zero.map_or_else(|| m.cta_warp.clone(), |d| bases_without_dim(&m.cta_warp, d));
@@ -148,8 +153,8 @@ pub(super) fn wmma_result_layout(m: &AmdWmma, shape: &[i64]) -> Result<LinearLay
     fit_cta_to_shape(&cta, &m.cga, shape, None)
 }
 
-/// An operand of a matrix instruction of RDNA: `k_width` registers along K, 16 lanes across it, then the other lanes along
-/// it; in version 1 those hold the same.
+/// An operand of a matrix instruction of RDNA: `k_width` registers along K, 16 lanes across it, then the
+/// other lanes along it; in version 1 those hold the same.
 pub(super) fn wmma_operand_layout(
     m: &AmdWmma,
     op_idx: usize,
@@ -159,7 +164,7 @@ pub(super) fn wmma_operand_layout(
     let order = operand_order(op_idx, m.rank);
     let (k, other) = (order[0], order[1]);
     let depth = RDNA_WAVE / WMMA_TILE;
-    // Transposed, the rows of the instruction are those of the right operand.
+    // A transposed instruction computes the transposed product, so its rows belong to the right operand.
     let across = m.instr_shape[usize::from((op_idx == 0) == m.is_transpose)];
     let groups = if m.version == 1 {
         LinearLayout::zeros_1d(depth, "lane", &tensor_dim_name(k), 1)

@@ -1,4 +1,4 @@
-//! The layout attributes of Triton: what each says, and how it is printed.
+//! The layout attributes of Triton: their fields, as `TritonGPUAttrDefs.td` documents them, and their printed form.
 
 use std::fmt::{self, Write};
 
@@ -38,22 +38,24 @@ pub enum TritonAttribute {
         /// How many dimensions the tensor has.
         rank: usize,
     },
-    /// `#ttg.generic_linear`: bases that reach every element, those of `warp` by any bits, and maybe in several ways.
+    /// `#ttg.generic_linear`: bases that together reach every element, possibly in several ways; those of
+    /// `warp` may have several bits.
     GenericLinear {
         /// The bases of `register`, `lane`, `warp` and `block`.
         bases: [DimBases; 4],
         /// How many dimensions the tensor has.
         rank: usize,
     },
-    /// `#ttg.partitioned_shared`: pieces along one dimension in turn in several parts of shared memory.
+    /// `#ttg.partitioned_shared`: pieces along one dimension, distributed in turn over several partitions
+    /// of shared memory.
     PartitionedShared(PartitionedShared),
     /// `#ttg.swizzled_shared`: shared memory with rows that are XORed by their number.
     SwizzledShared(SwizzledShared),
-    /// `#ttg.amd_rotating_shared`: the same, with phases that go on from block to block of rows.
+    /// `#ttg.amd_rotating_shared`: the same, with phases that also change from block to block of rows.
     AmdRotatingShared(SwizzledShared),
     /// `#ttg.nvmma_shared`: shared memory as tensor cores and bulk copies read it.
     NvmmaShared(NvmmaShared),
-    /// `#ttg.padded_shared`: shared memory with padding after every so many elements.
+    /// `#ttg.padded_shared`: shared memory with unused elements at regular intervals.
     PaddedShared(PaddedShared),
     /// `#ttg.shared_linear`: shared memory by its bases.
     SharedLinear {
@@ -157,7 +159,7 @@ pub struct NvmmaShared {
 /// The fields of `#ttg.padded_shared`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PaddedShared {
-    /// After every so many elements, so many of padding.
+    /// `(interval, padding)` pairs in elements: after every `interval` elements follow `padding` unused ones.
     pub padding: Vec<(i64, i64)>,
     /// The bases of `offset` without padding.
     pub offset: DimBases,
@@ -191,7 +193,7 @@ pub struct TensorMemory {
 }
 
 impl TritonAttribute {
-    /// How many dimensions the tensor has, where the attribute says it.
+    /// The number of dimensions of the tensor, as far as the attribute determines it.
     pub fn rank(&self) -> usize {
         match self {
             TritonAttribute::Blocked(b) => b.order.len(),
@@ -213,7 +215,7 @@ impl TritonAttribute {
         }
     }
 
-    /// Whether threads hold the tensor, so that it may be sliced.
+    /// Whether threads hold the tensor in registers; only such layouts have slices.
     pub fn is_distributed(&self) -> bool {
         matches!(
             self,
@@ -228,7 +230,8 @@ impl TritonAttribute {
         )
     }
 
-    /// The padding of shared memory: after every so many elements, so many.
+    /// The padding of shared memory as `(interval, padding)` pairs in elements: after every `interval`
+    /// elements follow `padding` unused ones.
     pub fn shared_memory_padding(&self) -> Option<Vec<(i64, i64)>> {
         match self {
             TritonAttribute::PaddedShared(p) => Some(p.padding.clone()),
@@ -260,6 +263,7 @@ impl fmt::Display for TritonAttribute {
             }
             TritonAttribute::DotOp { op_idx, parent, k_width } => {
                 write!(f, "#ttg.dot_op<{{opIdx = {op_idx}, parent = {parent}")?;
+                // Operands of blocked layouts have no `kWidth`, and Triton omits the field then.
                 if *k_width != 0 {
                     write!(f, ", kWidth = {k_width}")?;
                 }
@@ -284,9 +288,12 @@ impl fmt::Display for TritonAttribute {
                     m.is_transposed,
                     print_cga_field(&m.cga)
                 )?;
+                // Printed only if it is not the default, as Triton does.
                 if m.tiles_per_warp.iter().any(|t| *t != 1) {
                     write!(f, ", tilesPerWarp = {:?}", m.tiles_per_warp)?;
                 }
+                // Triton omits fields with their default values, and so does this printer, so that
+                // printed attributes compare equal as texts.
                 if m.element_bit_width != 32 {
                     write!(f, ", elementBitWidth = {}", m.element_bit_width)?;
                 }
@@ -303,7 +310,7 @@ impl fmt::Display for TritonAttribute {
                 if m.instr_shape != [16, 16, 16] {
                     let _ = write!(more, ", instrShape = {:?}", m.instr_shape);
                 }
-                // Without bases nothing else says the rank.
+                // The rank is otherwise the length of the bases, and there are none.
                 if m.rank != 2 && cta.is_empty() && m.cga.is_empty() {
                     let _ = write!(more, ", rank = {}", m.rank);
                 }
@@ -355,6 +362,7 @@ impl fmt::Display for TritonAttribute {
                     f.write_str(", fp4Padded = true")?;
                 }
                 f.write_str(&print_cga_field(&s.cga))?;
+                // The rank otherwise follows from the bases of CTAs, or is 2, the default.
                 if s.rank != 2 && s.cga.is_empty() {
                     write!(f, ", rank = {}", s.rank)?;
                 }
@@ -372,6 +380,7 @@ impl fmt::Display for TritonAttribute {
             }
             TritonAttribute::SharedLinear { offset, block, alignment, .. } => {
                 write!(f, "#ttg.shared_linear<{{offset = {offset:?}")?;
+                // An attribute for one CTA has no `block` in Triton's printed form.
                 if !block.is_empty() {
                     write!(f, ", block = {block:?}")?;
                 }
@@ -402,9 +411,10 @@ impl fmt::Display for TritonAttribute {
 }
 
 impl PaddedShared {
-    /// The order and the shape of which the offsets are the row numbers, where they are: one dimension after the other,
-    /// all in one CTA.
+    /// The order and shape of padded memory whose bases are whole dimensions one after the other, in one
+    /// CTA: the short form in which Triton prints it.
     pub(super) fn order_and_shape(&self) -> Option<(Vec<usize>, Vec<i64>)> {
+        // The short form has no field for blocks.
         if !self.block.is_empty() {
             return None;
         }
@@ -420,6 +430,8 @@ impl PaddedShared {
                 }
                 order.push(dim);
             }
+            // Each basis of a dimension must be the next power of two along it; otherwise the
+            // offsets are not row-major over any shape.
             shape[dim] = shape[dim].checked_mul(2).filter(|_| unit)?;
         }
         let rest: Vec<usize> = (0..self.rank).rev().filter(|d| !order.contains(d)).collect();

@@ -1,8 +1,9 @@
 //! From attributes to linear layouts: the tensors that threads hold.
 //!
-//! Every layout is a product of identities, from the innermost to the outermost: what one thread holds, the lanes of a
-//! warp, the warps of a CTA. [`fit_cta_to_shape`] fits that to a shape: registers repeat it where the shape is larger, what
-//! reaches past the shape is broadcast, and CTAs take the high bits of every dimension.
+//! Every layout is a product of identities, from the innermost to the outermost: the elements of one
+//! thread, the lanes of a warp, the warps of a CTA. [`fit_cta_to_shape`] fits that to a shape: registers
+//! repeat it if the shape is larger, bits past the shape become broadcasts, and CTAs take the high bits of
+//! every dimension. The constructions follow Triton's `LinearLayoutConversions.cpp`.
 
 use super::attribute::{BlockedEncoding, DimBases, NvidiaMma};
 use zellige_layout::{LayoutError, LinearLayout};
@@ -19,7 +20,7 @@ pub(super) fn identity_nd(name: &str, sizes: &[i64], order: &[usize]) -> Result<
     broadcast_nd(name, sizes, order, None)
 }
 
-/// The same with zeros along one dimension: all there hold the same.
+/// The same with zeros along one dimension, whose threads all hold the same elements.
 pub(super) fn broadcast_nd(
     name: &str,
     sizes: &[i64],
@@ -57,10 +58,10 @@ pub(super) fn order_out_dims(layout: &LinearLayout, order: &[usize]) -> Result<L
     layout.transpose_outs(&names.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// What a CTA holds fitted to a shape, with the CTAs of a cluster on the high bits of every dimension.
+/// The layout of one CTA fitted to a shape, with the CTAs of a cluster on the high bits of every dimension.
 ///
-/// The out dimensions of `cta` are in the order in which it is repeated. `drop` names an in dimension whose bits past the
-/// shape are removed instead of broadcast.
+/// The out dimensions of `cta` are in the order in which it is repeated. `drop` names an in dimension whose
+/// bits past the shape are removed instead of broadcast.
 pub(super) fn fit_cta_to_shape(
     cta: &LinearLayout,
     cga: &DimBases,
@@ -73,6 +74,7 @@ pub(super) fn fit_cta_to_shape(
     let blocks = LinearLayout::with_inferred_sizes(&[("block".to_string(), cga.clone())], &names)?
         .ensure_not_larger_than(&labelled, None)?
         .transpose_outs(&order)?;
+    // A CTA has the low bits: its part of a dimension is what the cluster leaves.
     let part = |(name, size): &(String, i64)| {
         let split = blocks.out_size(name).unwrap_or(1);
         (name.clone(), (size / split).max(1))
@@ -110,6 +112,8 @@ pub(super) fn blocked_layout(b: &BlockedEncoding, shape: &[i64]) -> Result<Linea
         identity_nd("lane", &b.threads_per_warp, &b.order),
         identity_nd("warp", &b.warps_per_cta, &b.order),
     ])?;
+    // Only blocked layouts drop registers past a smaller shape; Triton keeps them for matrix
+    // instructions, whose registers are fixed by the hardware.
     fit_cta_to_shape(&cta, &b.cga, shape, Some("register"))
 }
 
@@ -142,7 +146,8 @@ pub(super) fn nvidia_mma_layout(m: &NvidiaMma, shape: &[i64]) -> Result<LinearLa
     fit_cta_to_shape(&cta, &m.cga, shape, None)
 }
 
-/// An operand of a tensor core instruction: the warps along K hold the same.
+/// An operand of a tensor core instruction. Warps that divide the other dimension of the result are along K
+/// here and hold the same elements, because each multiplies them by its own part of the other operand.
 pub(super) fn nvidia_operand_layout(
     m: &NvidiaMma,
     op_idx: usize,
@@ -156,6 +161,7 @@ pub(super) fn nvidia_operand_layout(
     tile[order[1]] = if op_idx == 0 { 16 } else { 8 };
     tile[k] = k_width.saturating_mul(8);
     let tile = mma_tile_layout(&tile, k_width, (order[0], order[1]), &order)?;
+    // Version 3 (wgmma) numbers warps along M first, because a warpgroup is four warps along M.
     let warp_order = matrix_order(rank, m.version_major != 3);
     let warps = broadcast_nd("warp", &m.warps_per_cta, &warp_order, Some(k))?;
     let cta = tile.direct_sum(&order_out_dims(&warps, &order)?)?;
@@ -170,14 +176,15 @@ pub(super) fn bases_without_dim(bases: &DimBases, d: usize) -> DimBases {
     bases.iter().map(zero).collect()
 }
 
-/// An operand of a product without tensor cores: every thread holds all of K for its part of the result. Registers past a
-/// smaller shape stay, and hold the same as others.
+/// An operand of a product without tensor cores: every thread holds all of K for its part of the result.
+/// Registers past a smaller shape are kept, and hold the same elements as others.
 pub(super) fn blocked_operand_layout(
     b: &BlockedEncoding,
     op_idx: usize,
     shape: &[i64],
 ) -> Result<LinearLayout> {
     let k = k_dim_of_operand(op_idx, shape.len());
+    // Without tensor cores each thread multiplies whole rows by whole columns, so it needs all of K.
     let mut registers = b.size_per_thread.clone();
     registers[k] = shape[k];
     let cta = product_of_layouts([
@@ -188,8 +195,8 @@ pub(super) fn blocked_operand_layout(
     fit_cta_to_shape(&cta, &bases_without_dim(&b.cga, k), shape, None)
 }
 
-/// The parent's layout over a shape with one more dimension of size 1, without that dimension and without the registers
-/// that were only along it.
+/// The parent's layout over a shape with one more dimension of size 1, without that dimension and without
+/// the registers that were only along it.
 pub(super) fn slice_parent_layout(
     parent: &LinearLayout,
     d: usize,
@@ -204,7 +211,8 @@ pub(super) fn slice_parent_layout(
     sub.reshape_outs(&sizes)
 }
 
-/// The bases themselves over a shape: registers repeat them in the order in which they meet the dimensions.
+/// The bases themselves over a shape: registers repeat them, first along the dimension that their first
+/// basis is on, then along the next.
 pub(super) fn linear_bases_layout(bases: &[DimBases; 4], shape: &[i64]) -> Result<LinearLayout> {
     let names = ["register", "lane", "warp", "block"];
     let ins: Vec<(String, DimBases)> =

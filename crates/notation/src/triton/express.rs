@@ -1,7 +1,7 @@
-//! Writing a layout of the algebra as an attribute: the most telling one that has the same bases over the shape.
+//! Writing a layout of the algebra as an attribute: the most specific one that has the same bases over the shape.
 //!
-//! Candidates are built and compared: the layout's linear layout is proved to be it, and a candidate is an answer where
-//! its own bases over the shape are those.
+//! Candidates are built and compared. The linear layout of the layout is proved equal to it, and a
+//! candidate is the answer if its own bases over the shape equal those.
 
 use super::attribute::{
     AmdMfma, BlockedEncoding, DimBases, NvidiaMma, NvmmaShared, PaddedShared, SwizzledShared,
@@ -17,7 +17,7 @@ pub(super) fn express_as_triton(
     layout: &Layout,
     shape: &[i64],
 ) -> Result<String, ConversionRefusal> {
-    // Padding that can be left out: what is between the elements may be that of padded shared memory.
+    // Padding is left out where that is possible; the gaps that remain may be those of padded shared memory.
     let elements = without_window(layout, shape, "an attribute has no padding");
     let layout = elements.as_deref().unwrap_or(layout);
     let bases = match linear::linear_of_layout(layout, shape) {
@@ -40,7 +40,7 @@ pub(super) fn express_as_triton(
             return not_expressible(reason, None);
         }
     };
-    // Bases that only repeat places are no attribute.
+    // Triton refuses some attributes, such as those with only zero bases, so the candidate is parsed.
     let legal =
         |attribute: &TritonAttribute| super::parse_attribute(&attribute.to_string()).is_ok();
     match found.filter(legal) {
@@ -66,7 +66,7 @@ fn has_bases_over_shape(attribute: &TritonAttribute, bases: &LinearLayout, shape
     attribute.to_linear_layout(shape).is_ok_and(|found| found == *bases)
 }
 
-/// The flat index of an element that a place with one bit reaches by several bits.
+/// The flat index of an element whose index has several bits although its place has a single one.
 fn find_non_unit_basis(bases: &LinearLayout) -> Option<i64> {
     let sizes: Vec<i64> = bases.out_sizes().map(|(_, s)| s).collect();
     let all = bases.bases_of_all_dims();
@@ -81,6 +81,8 @@ fn find_non_unit_basis(bases: &LinearLayout) -> Option<i64> {
 fn dimension_orders(rank: usize) -> Vec<Vec<usize>> {
     let first = matrix_order(rank, true);
     let mut all = vec![first.clone()];
+    // All orders of more dimensions would be hundreds of candidates, and such tensors have the
+    // row-major order in practice.
     if rank > 4 {
         return all;
     }
@@ -119,8 +121,8 @@ fn express_distributed(bases: &LinearLayout, shape: &[i64]) -> Option<TritonAttr
     (units && has_bases_over_shape(&attribute, bases, shape)).then_some(attribute)
 }
 
-/// How many of an in dimension go along each dimension. Bits that change nothing reach past the shape along the dimension
-/// of the bits before them.
+/// The size of an in dimension along each tensor dimension. Bits with zero bases are past the shape; they
+/// are counted along the dimension of the bit before them.
 fn counts_per_dim(bases: &[Vec<i64>], order: &[usize], rank: usize) -> Option<Vec<i64>> {
     let mut counts = vec![1i64; rank];
     let mut at = order.first().copied();
@@ -132,8 +134,8 @@ fn counts_per_dim(bases: &[Vec<i64>], order: &[usize], rank: usize) -> Option<Ve
     Some(counts)
 }
 
-/// The only blocked attribute of an order that can have these bases: as many threads and warps along a dimension as
-/// bases say, and per thread what is below them.
+/// The only blocked attribute of an order that can have these bases: as many threads and warps along a
+/// dimension as the bases give, and per thread the elements below them.
 fn blocked_candidate(
     bases: &LinearLayout,
     shape: &[i64],
@@ -150,7 +152,8 @@ fn blocked_candidate(
         let (lanes, warps) = (along("lane", d), along("warp", d));
         let lowest = lanes.iter().chain(&warps).min().copied();
         let per_cta = (extent / count("block", d)?).max(1);
-        // Where neither lanes nor warps go along it, the first registers in a row are those of the thread.
+        // If neither lanes nor warps run along the dimension, the attribute does not determine how many
+        // registers belong to one thread's part; the first consecutive ones are taken.
         let own = along("register", d);
         let run = (0..own.len()).take_while(|k| own[*k] == 1i64 << k).count();
         let run = 1i64.checked_shl(u32::try_from(run).ok()?)?;
@@ -169,8 +172,8 @@ fn cga_bases_of(bases: &LinearLayout, shape: &[i64]) -> DimBases {
     blocks.iter().map(|b| b.iter().zip(&held).map(|(v, size)| v / size).collect()).collect()
 }
 
-/// Results and operands of matrix instructions over these lanes, warps and CTAs; of those with the same bases the first is
-/// the plainest.
+/// Results and operands of matrix instructions over these lanes, warps and CTAs; the most common come
+/// first, because several may have the same bases.
 fn matrix_candidates(bases: &LinearLayout, shape: &[i64]) -> Vec<TritonAttribute> {
     let rank = shape.len();
     let lanes = bases.in_size("lane").unwrap_or(1);
@@ -277,6 +280,8 @@ fn express_shared(bases: &LinearLayout, shape: &[i64]) -> Option<TritonAttribute
     let cga = cga_bases_of(bases, shape);
     for order in dimension_orders(shape.len()) {
         let cols = order.first().map_or(1, |d| shape[*d]);
+        // The parameters are tried because several of them give one set of bases, and the smallest
+        // are those that people write.
         for (vec, per_phase, max_phase) in swizzle_phase_parameters(cols, shape.len()) {
             let (order, cga) = (order.clone(), cga.clone());
             let candidate = SwizzledShared { vec, per_phase, max_phase, order, cga };
@@ -295,7 +300,7 @@ fn express_shared(bases: &LinearLayout, shape: &[i64]) -> Option<TritonAttribute
     has_bases_over_shape(&attribute, bases, shape).then_some(attribute)
 }
 
-/// Shared memory with padding: the bits of its addresses are as far apart as powers of two with padding are.
+/// Shared memory with padding: each bit of the offset has the address of a power of two plus the padding before it.
 fn express_padded_shared(layout: &Layout, shape: &[i64]) -> Option<TritonAttribute> {
     let tile = layout.tile();
     let plain = layout.window().is_none() && layout.swizzle().is_none();
@@ -303,7 +308,7 @@ fn express_padded_shared(layout: &Layout, shape: &[i64]) -> Option<TritonAttribu
         return None;
     }
     let (grouped, seps) = tile.group(shape).ok()?;
-    // Every bit of the index: where it goes in memory, and along which dimension it is.
+    // For every bit of the index its address, and its basis vector.
     let mut bits: Vec<(i64, Vec<i64>)> = Vec::new();
     for d in 0..shape.len() {
         let mut step = 1i64;
@@ -323,6 +328,8 @@ fn express_padded_shared(layout: &Layout, shape: &[i64]) -> Option<TritonAttribu
     for (k, (address, _)) in bits.iter().enumerate() {
         let offset = 1i64.checked_shl(u32::try_from(k).ok()?)?;
         let known: i64 = padding.iter().map(|(interval, pad)| offset / interval * pad).sum();
+        // A jump beyond the padding that is known already must begin at this bit, so the list of
+        // pads is forced.
         match address.checked_sub(offset)?.checked_sub(known)? {
             0 => {}
             pad if pad > 0 && pad.cast_unsigned().is_power_of_two() => padding.push((offset, pad)),

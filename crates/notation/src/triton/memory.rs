@@ -8,7 +8,7 @@ use zellige_layout::{LayoutError, LinearLayout};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// What one CTA holds of a shape.
+/// The part of a shape that one CTA holds.
 fn shape_per_cta(cga: &DimBases, shape: &[i64]) -> Vec<i64> {
     let split = |d: usize| {
         cga.iter().filter_map(|b| b.get(d)).fold(1i64, |n, v| n.max(v.saturating_mul(2)))
@@ -31,6 +31,7 @@ pub(super) fn swizzled_shared_layout(
             false => Err(LayoutError::BadParameter { what, value, accepted }),
         }
     };
+    // A swizzle needs rows; Triton ignores its parameters for vectors.
     if shape.len() < 2 {
         let cta =
             product_of_layouts(s.order.iter().map(|d| identity_along_dim("offset", held[*d], *d)))?;
@@ -42,6 +43,9 @@ pub(super) fn swizzled_shared_layout(
     let (col, row) = (s.order[0], s.order[1]);
     let (cols, rows) = (held[col], held[row]);
     let mut bases: DimBases = powers_of_two_below(cols).map(|c| vec![0, c]).collect();
+    // `phase = (row / perPhase) % maxPhase` and XOR of `vec * phase` into the column, as
+    // `TritonGPUAttrDefs.td` defines swizzled shared memory. Powers of two make both linear over
+    // GF(2), so the rows 1, 2, 4, .. determine all others.
     for r in powers_of_two_below(rows) {
         let mut phase = (r / per_phase) % max_phase;
         if rotating {
@@ -66,7 +70,8 @@ fn powers_of_two_below(size: i64) -> impl Iterator<Item = i64> {
     (0..62).map(|k| 1i64 << k).take_while(move |p| *p < size)
 }
 
-/// The part that one bulk copy moves: at most 256 along a dimension, and along the fastest one as wide as the swizzle.
+/// The block of one bulk copy (PTX ISA, `cp.async.bulk.tensor`): at most 256 elements along a dimension,
+/// and along the fastest one as wide as the swizzle.
 fn bulk_copy_block(s: &NvmmaShared, held: &[i64]) -> Vec<i64> {
     let mut block: Vec<i64> = held.iter().map(|size| (*size).min(256)).collect();
     let packing = if s.fp4_padded { 2 } else { 1 };
@@ -78,8 +83,8 @@ fn bulk_copy_block(s: &NvmmaShared, held: &[i64]) -> Vec<i64> {
     block
 }
 
-/// Shared memory as tensor cores and bulk copies read it: 8 rows as wide as the swizzle, XORed in units of 16 bytes; then
-/// the rest of what one copy moves, then the other copies.
+/// Shared memory as tensor cores and bulk copies read it: 8 rows as wide as the swizzle, XORed in units of
+/// 16 bytes; then the rest of one copy's block, then the other blocks.
 pub(super) fn nvmma_shared_layout(s: &NvmmaShared, shape: &[i64]) -> Result<LinearLayout> {
     if !is_power_of_two(s.element_bit_width) || s.element_bit_width > 128 {
         let accepted = "elements have 8, 16, 32 or 64 bits".to_string();
@@ -94,8 +99,9 @@ pub(super) fn nvmma_shared_layout(s: &NvmmaShared, shape: &[i64]) -> Result<Line
     if s.swizzling_byte_width == 0 {
         let part = |i: usize| match (s.transposed, i) {
             (false, d) => identity_along_dim("offset", block[d], d),
-            // Triton turns the dimensions once more than back, which nothing notices of two: of three, a dimension has
-            // the offsets of another one's size, and those past its own hold an element again.
+            // Triton rotates the dimensions forth and not back. With two dimensions this has no effect.
+            // With three, a dimension has offsets for the size of another one, and those past its own size
+            // repeat elements. Its layouts are reproduced as they are.
             (true, 0) => identity_along_dim("offset", block[1 % rank], rank - 1),
             (true, i) => identity_along_dim("offset", block[(i + 1) % rank], i - 1),
         };
@@ -112,8 +118,9 @@ pub(super) fn nvmma_shared_layout(s: &NvmmaShared, shape: &[i64]) -> Result<Line
             accepted,
         });
     }
-    // The last dimension is the columns, and all others are the rows; transposed, the last one is the rows. Numbers of rows
-    // and columns are then those of the dimensions from the fastest on, which of three or more are not the same again.
+    // The last dimension is the columns and all others together are the rows; transposed, the last one is
+    // the rows. Triton takes the numbers of rows and columns from the dimensions in the order of the
+    // untransposed tensor, which matters for three or more dimensions.
     let inner = if s.transposed { 0 } else { rank - 1 };
     let outer: Vec<usize> =
         if s.transposed { (1..rank).collect() } else { (0..rank - 1).collect() };
@@ -144,11 +151,13 @@ pub(super) fn nvmma_shared_layout(s: &NvmmaShared, shape: &[i64]) -> Result<Line
     fit_cta_to_shape(&cta, &s.cga, shape, None)
 }
 
-/// 8 rows of the width of the swizzle. Packed 4-bit elements have 8 bytes of padding after every 8: their offsets name the
-/// same element again.
+/// 8 rows of the width of the swizzle. Packed 4-bit elements have 8 bytes of padding after every 8 bytes,
+/// whose offsets repeat the elements before them.
 fn nvmma_core_matrix(s: &NvmmaShared) -> Result<LinearLayout> {
     let unit = 128 / s.element_bit_width;
     let (per_phase, max_phase) = match s.swizzling_byte_width {
+        // The hardware swizzles lines of 128 bytes. Rows of 32 or 64 bytes share a line, so their
+        // phase changes only every 4 or 2 rows.
         32 => (4, 2),
         64 => (2, 4),
         _ => (1, 8),
@@ -184,8 +193,8 @@ pub(super) fn shared_bases_layout(
     Err(LayoutError::LinearDims { call: "the shape of the tensor", reason })
 }
 
-/// Pieces along one dimension: neighbours in different partitions, and in each partition the pieces of all groups one after
-/// the other.
+/// Pieces along one dimension: neighbours in different partitions, and in each partition the pieces of all
+/// groups one after the other.
 pub(super) fn partitioned_shared_layout(
     p: &PartitionedShared,
     shape: &[i64],
@@ -226,11 +235,11 @@ pub(super) fn tensor_memory_layout(t: &TensorMemory, shape: &[i64]) -> Result<Li
     let held = shape_per_cta(&t.cga, shape);
     let (rows, cols) = (held[0], held[1]);
     let block_n = t.block_n.min(shape[1]).max(1);
-    // Padded 4-bit elements have a byte each, of which half of the bits are used.
+    // Padded 4-bit elements use one byte each, so columns are twice as far apart.
     let apart = t.col_stride * if t.fp4_padded { 2 } else { 1 };
     let stride = LinearLayout::zeros_1d(apart, "col", "dim1", 1)?;
     let tile = if t.block_m == 64 && t.two_ctas && block_n > 1 {
-        // The other half of the columns is in the other 64 rows.
+        // A pair of CTAs stores the other half of the columns in the other 64 rows.
         let half = identity_along_dim("col", block_n / 2, 1);
         product_of_layouts([
             Ok(stride),
@@ -244,9 +253,9 @@ pub(super) fn tensor_memory_layout(t: &TensorMemory, shape: &[i64]) -> Result<Li
             identity_along_dim("row", 16, 0),
             identity_along_dim("col", block_n, 1),
         ])?;
-        // What the rows from 16 on hold: another block below, one beside it, or nothing.
+        // With 64 rows, the lanes from 16 on in each quarter hold another block below, one beside it, or nothing.
         if rows > 64 {
-            // Bit 6 of the rows comes before bits 4 and 5.
+            // Lanes 16 to 31 hold the next block of 64 rows, so bit 6 of the row is bit 4 of the lane.
             tile = with_more_rows(&tile, vec![vec![64, 0], vec![16, 0], vec![32, 0]], 128)?;
         } else {
             let half = if cols > block_n {
@@ -304,7 +313,8 @@ fn needs_two_dims(shape: &[i64]) -> LayoutError {
     LayoutError::BadParameter { what: "the number of dimensions", value, accepted }
 }
 
-/// Block scales: 32 rows that all 4 quarters of tensor memory hold, 4 columns, 2 times 32 further rows; then repeated.
+/// Block scales: 32 rows that all 4 quarters of tensor memory hold, 4 columns, 2 times 32 further rows;
+/// then repeated.
 pub(super) fn tensor_memory_scales_layout(
     cga: &DimBases,
     k_then_mn: bool,
@@ -315,6 +325,8 @@ pub(super) fn tensor_memory_scales_layout(
     }
     let held = shape_per_cta(cga, shape);
     let (rows, cols) = (held[0], held[1]);
+    // The order of blocks along both dimensions at once is not known here, and a guess could be
+    // wrong without anybody noticing.
     if k_then_mn && rows > 64 && cols > 4 {
         let reason = "blocks of scales in the order kThenMn, along both dimensions".to_string();
         return Err(LayoutError::Undecided { reason });

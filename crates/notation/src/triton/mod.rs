@@ -1,17 +1,18 @@
 //! The layout attributes of Triton's TTGIR: `#ttg.blocked<{sizePerThread = [1, 4], ..}>` and the others.
 //!
-//! What is read is what Triton 3.9.0 accepts, printed as it prints it. An attribute is a layout for every shape, so its
-//! layout in the algebra needs one. [`TritonAttribute::to_linear_layout`] is the linear layout over a shape; in the algebra it is on
-//! the axes that [`crate::linear`] names. A text may also be lines of TTGIR with one type that has a layout, whose shape is then
-//! known, or with one definition:
+//! The parser accepts what Triton 3.9.0 accepts, and the printer prints as it does. An attribute is a
+//! layout for every shape, so its layout in the algebra needs one. [`TritonAttribute::to_linear_layout`] is
+//! the linear layout over a shape; in the algebra it is on the axes that [`crate::linear`] names. A text
+//! may also be lines of TTGIR with one type that has a layout, whose shape is then known, or with one
+//! definition:
 //!
 //! ```text
 //! #blocked = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}>
 //! tensor<128x64xf16, #blocked>
 //! ```
 //!
-//! [`ttgir::list_layout_choices`] lists what a pasted module has, and [`ttgir::pick_layout`] chooses one; [`ttgir::survey_layouts`] lists also where parts of
-//! it cannot be read.
+//! [`ttgir::list_layout_choices`] lists the layouts of a pasted module, and [`ttgir::pick_layout`] chooses one;
+//! [`ttgir::survey_layouts`] lists also where parts of it cannot be read.
 //!
 //! **Law**: `parse(print(a)) == a`.
 
@@ -73,12 +74,14 @@ fn recognises_triton(text: &str) -> bool {
         return c.read_dotted_word().is_some_and(|w| w.value == "ttg.memdesc") && c.eat_char('<');
     }
     match c.read_word().map(|w| w.value) {
-        // `tensor<ptr<..> o ..>` is CuTe's.
+        // `tensor<ptr<..> o ..>` is a tensor of CuTe's Python DSL.
         Some("tensor") => {
             c.eat_char('<') && c.peek_char() != Some('(') && !c.clone().word_follows("ptr", '<')
         }
         Some("module") => named(),
         // Other lines: `tt.func @k(%arg0: tensor<..>)`.
+        // Any other first word may begin a line of TTGIR, so both a type and an attribute are
+        // required before the text is claimed.
         _ => typed() && named(),
     }
 }
@@ -119,7 +122,8 @@ impl TritonAttribute {
     /// The linear layout over a shape.
     ///
     /// # Errors
-    /// A shape with another number of dimensions, with a size that is not a power of two, or too small for the attribute.
+    /// A shape with another number of dimensions, with a size that is not a power of two, or too small for
+    /// the attribute.
     pub fn to_linear_layout(&self, shape: &[i64]) -> Result<LinearLayout, Diagnostic> {
         let wrong = |message: String| {
             let label = "does not fit the shape";
@@ -147,6 +151,8 @@ impl TritonAttribute {
         self.check_has_layout()?;
         match self {
             TritonAttribute::Blocked(b) => distributed::blocked_layout(b, shape),
+            // A slice has the layout of its parent over a shape with the sliced dimension of size 1
+            // put back.
             TritonAttribute::Slice { dim, parent } => {
                 let mut whole = shape.to_vec();
                 whole.insert(*dim, 1);
@@ -201,7 +207,7 @@ impl TritonAttribute {
         }
     }
 
-    /// Refuses what Triton reads, and has no layout for.
+    /// Refuses attributes that Triton parses but has no layout for.
     fn check_has_layout(&self) -> Result<(), LayoutError> {
         let no = |call: &'static str, reason: String| Err(LayoutError::LinearDims { call, reason });
         let powers = |call: &'static str, key: &str, list: &[i64]| {
@@ -278,7 +284,7 @@ impl TritonAttribute {
     }
 }
 
-/// Where each bit of an offset is in padded memory: after every `interval` elements there are `pad` more.
+/// The address of each bit of an offset in padded memory: after every `interval` elements follow `pad` unused ones.
 fn padded_addresses(bases: &LinearLayout, padding: &[(i64, i64)]) -> Result<Vec<i64>, LayoutError> {
     let size = bases.in_size("offset").unwrap_or(1);
     (0..size.trailing_zeros())

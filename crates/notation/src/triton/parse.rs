@@ -1,4 +1,4 @@
-//! Reading attributes: what Triton 3.9 accepts, and what it refuses with the place.
+//! Parsing attributes: the parser accepts what Triton 3.9 accepts, and underlines what it refuses.
 
 use super::attribute::{AmdMfma, AmdWmma, BlockedEncoding, DimBases, NvidiaMma, TritonAttribute};
 use super::parse_memory::{
@@ -13,7 +13,9 @@ use std::ops::Range;
 
 type Result<T> = std::result::Result<T, Diagnostic>;
 
-/// No tensor has more dimensions.
+/// The most dimensions of a tensor that are accepted.
+// Far beyond the ranks of Triton's tensors. Without a bound, a short text could ask for layouts of
+// thousands of dimensions.
 const MOST_DIMS: usize = 64;
 
 /// The attributes of 3.9, for messages.
@@ -33,6 +35,8 @@ pub(super) fn read_attribute(
         return Err(c.refuse_next_token("the name of an attribute"));
     };
     let span = start..name.span.end;
+    // Attributes of a dialect have a dot in their names; a name without one is an alias of the
+    // module.
     let Some((dialect, kind)) = name.value.split_once('.') else {
         return aliases
             .find_alias(name.value)
@@ -41,6 +45,8 @@ pub(super) fn read_attribute(
     if !matches!(dialect, "ttg" | "ttng") {
         let message = format!("unknown dialect `{}`", shorten_name(dialect));
         let help = match dialect {
+            // Texts of older versions are common in bug reports, so their dialect names get a hint
+            // of their own.
             "triton_gpu" => "Triton 3.2 and later write ttg, as in #ttg.blocked<{..}>".to_string(),
             "triton_nvidia_gpu" => "Triton 3.2 and later write ttng".to_string(),
             _ => format!("known attributes: {NAMES}"),
@@ -70,6 +76,7 @@ pub(super) fn read_attribute(
             read_swizzled_shared(kind, &named(c)?).map(TritonAttribute::AmdRotatingShared)
         }
         ("ttg", "nvmma_shared") => read_nvmma_shared(&named(c)?),
+        // This one and the next two have a syntax of their own instead of one dictionary.
         ("ttg", "padded_shared") => read_padded_shared(c, aliases, depth),
         ("ttg", "shared_linear") => read_shared_linear(c, aliases, depth),
         ("ttng", "tensor_memory_encoding") => read_tensor_memory(&read_parameters(c)?),
@@ -94,6 +101,7 @@ pub(super) fn read_attribute(
 fn unknown_alias_error(name: &str, span: Range<usize>, aliases: &dyn AliasLookup) -> Diagnostic {
     let message = format!("no attribute is defined as `#{}`", shorten_name(name));
     let mut known = aliases.alias_names();
+    // A module may define hundreds of aliases, and a message lists only enough of them to help.
     known.truncate(20);
     let help = if known.is_empty() {
         format!(
@@ -139,6 +147,8 @@ pub(super) fn read_dim_order(fields: &AttributeDict, key: &str) -> Result<Vec<us
             "a tensor has 64 dimensions or fewer",
         );
     }
+    // A negative entry is dropped here and makes the permutation incomplete, which the test below
+    // reports.
     let order: Vec<usize> = list.iter().filter_map(|d| usize::try_from(*d).ok()).collect();
     if (0..order.len()).all(|d| order.contains(&d)) {
         return Ok(order);
@@ -148,13 +158,15 @@ pub(super) fn read_dim_order(fields: &AttributeDict, key: &str) -> Result<Vec<us
     refuse_at_span(fields.span_of_field(key), message, "expected every dimension once")
 }
 
-/// Bases of a known length whose nonzero ones are the unit vectors of a shape, each once: what a permutation of bits
-/// with broadcasts is.
+/// Checks that the nonzero bases are the unit vectors of a shape, each once: a permutation of bits with
+/// broadcasts, which Triton's verifier of `linear` demands.
 pub(super) fn check_unit_bases(
     groups: &[(&DimBases, Range<usize>)],
     rank: usize,
     what: &str,
 ) -> Result<()> {
+    // Distinct powers of two without a gap are exactly a permutation of the bits of a power-of-two
+    // size.
     let mut seen: Vec<Vec<i64>> = vec![Vec::new(); rank];
     for (bases, place) in groups {
         for (k, basis) in bases.iter().enumerate() {
@@ -224,6 +236,7 @@ fn read_blocked(f: &AttributeDict) -> Result<TritonAttribute> {
         f.integer_list_field(keys[1])?,
         f.integer_list_field(keys[2])?,
     ];
+    // The rank is that of the first list, and a list of another length is reported by its own name.
     let ranks = [
         size_per_thread.len(),
         threads_per_warp.len(),
@@ -253,6 +266,7 @@ fn read_slice(f: &AttributeDict) -> Result<TritonAttribute> {
         let message = "the parent of a slice is a layout of registers";
         return refuse_at_span(f.span_of_field("parent"), message, "this one is in memory");
     }
+    // A slice removes one dimension, and a tensor without dimensions has no layout in Triton.
     let rank = parent.rank();
     if rank < 2 {
         let message = format!("a slice of a layout with {rank} dimension has none left");
@@ -293,6 +307,7 @@ fn read_dot_operand(f: &AttributeDict) -> Result<TritonAttribute> {
         }
         TritonAttribute::Blocked(_) => {}
         TritonAttribute::NvidiaMma(_) if k_width == 0 => missing("nvidia_mma")?,
+        // `wgmma` reads B through a shared memory descriptor only (PTX ISA, `wgmma.mma_async`).
         TritonAttribute::NvidiaMma(m) if m.version_major == 3 && op_idx == 1 => {
             let message = "version 3 takes its right operand from shared memory";
             return refuse_at_span(f.span_of_field("opIdx"), message, "expected 0");
@@ -302,6 +317,7 @@ fn read_dot_operand(f: &AttributeDict) -> Result<TritonAttribute> {
         TritonAttribute::AmdMfma(_) => {}
         TritonAttribute::AmdWmma(m) => {
             let accepted: &[i64] = match m.version {
+                // The widths that Triton's verifier accepts for each version.
                 1 => &[8, 16],
                 2 => &[4, 8, 16],
                 _ => &[],
@@ -327,7 +343,7 @@ fn read_dot_operand(f: &AttributeDict) -> Result<TritonAttribute> {
     Ok(TritonAttribute::DotOp { op_idx, parent: Box::new(parent.clone()), k_width })
 }
 
-/// Triton reads sizes of any instruction; those that there are none of have no layout.
+/// Triton parses instruction shapes without checking them; a shape without an instruction has no layout.
 fn read_nvidia_mma(f: &AttributeDict) -> Result<TritonAttribute> {
     let (version_major, version_minor) =
         (f.integer_field("versionMajor")?, f.integer_field("versionMinor")?);
@@ -367,6 +383,8 @@ fn read_amd_mfma(f: &AttributeDict) -> Result<TritonAttribute> {
     let rank = warps_per_cta.len();
     let instr_shape = f.integer_list_field("instrShape")?;
     let tile = instr_shape.get(..2);
+    // The M and N of the MFMA instructions that Triton's verifier accepts; K depends on the element
+    // type.
     let known = [[32, 32], [16, 16], [64, 4], [4, 64]];
     if !known.iter().any(|k| tile == Some(k.as_slice())) {
         let message = format!("no instruction has the shape {instr_shape:?}");
@@ -374,6 +392,7 @@ fn read_amd_mfma(f: &AttributeDict) -> Result<TritonAttribute> {
         return refuse_at_span(f.span_of_field("instrShape"), message, label);
     }
     let mut tiles_per_warp = f.integer_list_field("tilesPerWarp")?;
+    // The default is printed by leaving the field out, so both spellings must be equal.
     if tiles_per_warp.iter().all(|t| *t == 1) {
         tiles_per_warp = vec![1; rank];
     }
@@ -425,6 +444,7 @@ fn read_amd_wmma(f: &AttributeDict) -> Result<TritonAttribute> {
     };
     let (cta_register, cta_warp) = (cta.bases_field("register")?, cta.bases_field("warp")?);
     let bases = f.bases_field("CGALayout")?;
+    // No field states the rank directly; every basis has one entry for each dimension.
     let first = cta_register.iter().chain(&cta_warp).chain(&bases).next().map(Vec::len);
     let given = f.get("rank").map(|_| f.integer_field("rank")).transpose()?;
     let rank = match (given.and_then(|r| usize::try_from(r).ok()), first) {

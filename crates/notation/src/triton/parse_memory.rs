@@ -18,7 +18,7 @@ type Result<T> = std::result::Result<T, Diagnostic>;
 
 pub(super) fn read_swizzled_shared(name: &str, f: &AttributeDict) -> Result<SwizzledShared> {
     f.check_known_keys(name, &["vec", "perPhase", "maxPhase", "order", "CGALayout"])?;
-    // Of a rotating swizzle Triton does not look at the order.
+    // Triton's verifier does not check the order of a rotating swizzle.
     let order =
         if name == "amd_rotating_shared" { read_dim_list(f)? } else { read_dim_order(f, "order")? };
     let cga = read_cga_bases(f, order.len())?;
@@ -31,7 +31,7 @@ pub(super) fn read_swizzled_shared(name: &str, f: &AttributeDict) -> Result<Swiz
     })
 }
 
-/// A list of dimensions, maybe not each once.
+/// A list of dimensions that may have repetitions.
 fn read_dim_list(f: &AttributeDict) -> Result<Vec<usize>> {
     let list = f.integer_list_field("order")?;
     if list.len() > 64 {
@@ -53,6 +53,7 @@ pub(super) fn read_nvmma_shared(f: &AttributeDict) -> Result<TritonAttribute> {
     f.required_field("nvmma_shared", "swizzlingByteWidth")?;
     f.required_field("nvmma_shared", "elementBitWidth")?;
     let swizzling_byte_width = f.integer_field("swizzlingByteWidth")?;
+    // The swizzle modes of the hardware's shared memory descriptors.
     if !matches!(swizzling_byte_width, 0 | 32 | 64 | 128) {
         let message = format!("no swizzle is {swizzling_byte_width} bytes wide");
         return refuse_at_span(
@@ -72,6 +73,7 @@ pub(super) fn read_nvmma_shared(f: &AttributeDict) -> Result<TritonAttribute> {
     }
     let bases = f.bases_field("CGALayout")?;
     let given = f.get("rank").map(|_| f.integer_field("rank")).transpose()?;
+    // The rank is a field, else the length of the bases of CTAs, else 2, which is Triton's default.
     let given = given.and_then(|r| usize::try_from(r).ok());
     let rank = given.or(bases.first().map(Vec::len)).unwrap_or(2);
     if rank > 64 {
@@ -108,6 +110,8 @@ pub(super) fn read_padded_shared(
         c.expect_char('+', "before the padding")?;
         let pad = c.read_integer("a padding")?;
         for part in [&interval, &pad] {
+            // Triton stores these as unsigned 32-bit integers and requires powers of two, so that
+            // padding is the same for every row of a block.
             if !is_power_of_two(part.value) || part.value >= 1 << 31 {
                 let message = format!("{} is not a power of two", part.value);
                 return refuse_at_span(part.span.clone(), message, "expected a power of two");
@@ -129,6 +133,7 @@ pub(super) fn read_padded_shared(
     }
     let f = read_dict(c, aliases, depth)?;
     c.expect_char('>', "at the end of the attribute")?;
+    // The short form names an order and a shape; the long form gives the bases themselves.
     let padded = if f.get("offset").is_none() && f.get("block").is_none() {
         f.check_known_keys("padded_shared", &["order", "shape"])?;
         let (order, shape) = (read_dim_order(&f, "order")?, f.integer_list_field("shape")?);
@@ -157,6 +162,7 @@ pub(super) fn read_padded_shared(
         let rank = rank_of_bases(&f, &offset, &block)?;
         let groups = [(&offset, f.span_of_field("offset")), (&block, f.span_of_field("block"))];
         check_unit_bases(&groups, rank, "padded_shared")?;
+        // A zero basis would store one element at two padded addresses, which Triton refuses.
         if offset.iter().any(|b| b.iter().all(|v| *v == 0)) {
             let message = "an offset in padded memory holds an element of its own";
             return refuse_at_span(
@@ -198,7 +204,7 @@ pub(super) fn read_shared_linear(
     Ok(TritonAttribute::SharedLinear { offset, block, alignment: alignment.value, rank })
 }
 
-/// How many dimensions bases are along.
+/// The length of the bases, which is the number of dimensions.
 fn rank_of_bases(f: &AttributeDict, offset: &DimBases, block: &DimBases) -> Result<usize> {
     match offset.iter().chain(block).next() {
         Some(basis) => Ok(basis.len()),
@@ -209,7 +215,7 @@ fn rank_of_bases(f: &AttributeDict, offset: &DimBases, block: &DimBases) -> Resu
     }
 }
 
-/// Bases that reach every element of the least shape that holds them.
+/// Checks that the bases together reach every element of the smallest shape that holds them.
 pub(super) fn check_bases_reach_all(
     groups: &[(&DimBases, Range<usize>)],
     rank: usize,
@@ -228,6 +234,7 @@ pub(super) fn check_bases_reach_all(
     let place = groups.first().map_or(0..0, |(_, p)| p.clone());
     let built = LinearLayout::with_inferred_sizes(&ins, &names)
         .map_err(|e| Diagnostic::meaning_error(place.clone(), e))?;
+    // Surjectivity over GF(2) is a rank computation, so this takes no enumeration of elements.
     match built.uncovered_witness() {
         None => Ok(built),
         Some(missing) => {
@@ -237,7 +244,7 @@ pub(super) fn check_bases_reach_all(
     }
 }
 
-/// The same, and every element in one way but for zeros.
+/// The same, and that every element is reached once, apart from zero bases.
 fn check_bases_reach_once(
     groups: &[(&DimBases, Range<usize>)],
     rank: usize,
@@ -262,7 +269,7 @@ fn check_bases_reach_once(
     }
 }
 
-/// Pieces of a layout of shared memory, dealt out to several parts of it.
+/// Pieces of a layout of shared memory, distributed over several partitions.
 pub(super) fn read_partitioned_shared(f: &AttributeDict) -> Result<TritonAttribute> {
     let name = "partitioned_shared";
     let keys = ["numPartitions", "numGroups", "partitionDim", "partitionLayout"];
@@ -273,6 +280,7 @@ pub(super) fn read_partitioned_shared(f: &AttributeDict) -> Result<TritonAttribu
     let (num_partitions, num_groups) = (f.integer_field(keys[0])?, f.integer_field(keys[1])?);
     check_powers_of_two(f, keys[0], &[num_partitions])?;
     check_powers_of_two(f, keys[1], &[num_groups])?;
+    // A single partition is written as the plain layout.
     if num_partitions < 2 {
         let message = "one part of shared memory is not partitioned";
         return refuse_at_span(f.span_of_field(keys[0]), message, "expected 2 or more");
@@ -344,6 +352,8 @@ pub(super) fn read_parameters(c: &mut TextCursor<'_>) -> Result<AttributeDict> {
 fn read_parameter_value(c: &mut TextCursor<'_>, flag: bool) -> Result<Spanned<DictValue>> {
     let start = c.next_token_start();
     let value = match c.peek_char() {
+        // Parameters of an attribute are printed without a type, unlike the integers of a
+        // dictionary.
         Some(ch) if ch.is_ascii_digit() => {
             let number = c.read_integer("a number")?.value;
             // A flag may be written as a number.
@@ -375,6 +385,7 @@ pub(super) fn read_tensor_memory(f: &AttributeDict) -> Result<TritonAttribute> {
         return refuse_at_span(f.span_of_field("blockM"), message, "expected 64 or 128");
     }
     check_powers_of_two(f, "blockN", &[block_n])?;
+    // Tensor memory has 512 columns (PTX ISA, "Tensor Memory").
     if block_n > 512 {
         let message = format!("a block of tensor memory has up to 512 columns, not {block_n}");
         return refuse_at_span(f.span_of_field("blockN"), message, "expected 512 or fewer");
@@ -385,6 +396,8 @@ pub(super) fn read_tensor_memory(f: &AttributeDict) -> Result<TritonAttribute> {
     }
     let (cga, two_ctas, fp4_padded) =
         (read_cga_bases(f, 2)?, f.boolean_field("twoCTAs")?, f.boolean_field("fp4Padded")?);
+    // The pair of CTAs of `tcgen05` with `cta_group::2` divides the rows, so the lowest bit of the
+    // block must.
     if two_ctas && cga.first().is_none_or(|b| *b != [1, 0]) {
         let message = "a pair of CTAs shares the rows of a tensor";
         return refuse_at_span(

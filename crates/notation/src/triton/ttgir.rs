@@ -19,9 +19,9 @@ pub struct AliasDefinition {
     pub name: String,
     /// The attribute as it is written.
     pub text: String,
-    /// What it says, aliases inside resolved.
+    /// The attribute, with aliases inside it resolved.
     pub attribute: TritonAttribute,
-    /// Its place.
+    /// Its span.
     pub span: Range<usize>,
 }
 
@@ -34,9 +34,9 @@ pub struct TtgirTensorType {
     pub element: String,
     /// Its layout.
     pub attribute: TritonAttribute,
-    /// What a memory descriptor says after its layout; none for a tensor.
+    /// The text of a memory descriptor after its layout; `None` for a tensor.
     pub memory: Option<String>,
-    /// Its place.
+    /// Its span.
     pub span: Range<usize>,
 }
 
@@ -44,6 +44,8 @@ impl TtgirTensorType {
     /// The shape that its layout is over: a memory descriptor may have one more dimension in front, for buffers.
     pub fn layout_shape(&self) -> Vec<i64> {
         let extra = self.shape.len().saturating_sub(self.attribute.rank());
+        // `ttg.memdesc` of a pipelined allocation counts the buffers in a leading dimension, which
+        // the layout does not cover.
         let buffers = if self.memory.is_some() && extra == 1 { 1 } else { 0 };
         self.shape[buffers..].to_vec()
     }
@@ -61,7 +63,8 @@ impl WrittenLayout for TtgirTensorType {
     }
 
     fn layout_over_shape(&self, shape: Option<&[i64]>) -> Result<Layout> {
-        // A shape that only groups the same elements otherwise is fine: the layout is of the flat index.
+        // Another shape with the same number of elements is accepted, because the layout is a function of
+        // the flat index.
         let own = self.layout_shape();
         let layout = self.attribute.layout_over_shape(Some(&own))?;
         if let Some(shape) = shape {
@@ -79,7 +82,7 @@ impl WrittenLayout for TtgirTensorType {
     }
 }
 
-/// The layout that a text is.
+/// The kind of layout in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TtgirReading {
     /// An attribute: a layout of any shape.
@@ -102,11 +105,11 @@ impl AliasLookup for AliasTable {
     }
 }
 
-/// Attributes that are no layouts: what memory a descriptor is in.
+/// Attributes of the same dialects that are not layouts, such as memory spaces.
 const NO_LAYOUTS: [&str; 4] =
     ["ttg.shared_memory", "ttng.tensor_memory", "ttg.partition", "ttg.warp_specialize"];
 
-/// The layouts of a text, and what of it was not read.
+/// The layouts of a text, and the errors of the parts that could not be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TtgirSurvey {
     /// As [`read_definitions`].
@@ -117,7 +120,7 @@ pub struct TtgirSurvey {
     pub refused: Vec<Diagnostic>,
 }
 
-/// Every layout of a text of TTGIR. What Triton would refuse is told beside the rest.
+/// Every layout of a text of TTGIR. Parts that Triton would refuse are reported beside the others.
 pub fn survey_layouts(text: &str) -> TtgirSurvey {
     let mut refused: Vec<Diagnostic> = Vec::new();
     let mut said = BTreeSet::new();
@@ -137,12 +140,12 @@ pub fn survey_layouts(text: &str) -> TtgirSurvey {
 /// Every layout that a text defines as an alias, in order.
 ///
 /// # Errors
-/// A definition that Triton would refuse, with its place.
+/// A definition that Triton would refuse, with its span.
 pub fn read_definitions(text: &str) -> Result<Vec<AliasDefinition>> {
     read_definitions_or_refuse(text, &mut Err)
 }
 
-/// The definitions of a text; what is refused goes to `refuse`, which may end it.
+/// The definitions of a text. Errors are passed to `refuse`, which may end the search.
 fn read_definitions_or_refuse(
     text: &str,
     refuse: &mut dyn FnMut(Diagnostic) -> Result<()>,
@@ -152,6 +155,8 @@ fn read_definitions_or_refuse(
     let mut at = 0;
     for line in text.split_inclusive('\n') {
         zellige_guard::count_step();
+        // MLIR prints aliases at the beginning of lines. Looking only there avoids parsing every
+        // `#` of a large module.
         if line.trim_start().starts_with('#') {
             match read_definition_at(text, at, &table) {
                 Ok(Some(definition)) => {
@@ -167,7 +172,7 @@ fn read_definitions_or_refuse(
     Ok(found)
 }
 
-/// The definition that begins at a place, where one of a layout does.
+/// The definition of a layout that begins at a position, if there is one.
 fn read_definition_at(
     text: &str,
     at: usize,
@@ -193,7 +198,7 @@ fn read_definition_at(
 /// Every type with a layout in a text, each once, in order.
 ///
 /// # Errors
-/// A definition or a type that Triton would refuse, with its place.
+/// A definition or a type that Triton would refuse, with its span.
 pub fn read_tensor_types(text: &str) -> Result<Vec<TtgirTensorType>> {
     let table =
         AliasTable(read_definitions(text)?.into_iter().map(|d| (d.name, d.attribute)).collect());
@@ -204,7 +209,7 @@ fn read_types_with_aliases(text: &str, table: &AliasTable) -> Result<Vec<TtgirTe
     read_types_or_refuse(text, table, &mut Err)
 }
 
-/// The types of a text; what is refused goes to `refuse`, which may end it.
+/// The types of a text. Errors are passed to `refuse`, which may end the search.
 fn read_types_or_refuse(
     text: &str,
     table: &AliasTable,
@@ -216,6 +221,7 @@ fn read_types_or_refuse(
     while let Some(open) = text[from..].find('<').map(|i| from + i) {
         from = open + 1;
         let before = text[..open].trim_end();
+        // Types are found by their opening bracket, because they occur anywhere in a line.
         let memory = before.ends_with("!ttg.memdesc");
         let tensor = before.ends_with("tensor") && !ends_inside_word(&before[..before.len() - 6]);
         if !memory && !tensor {
@@ -232,12 +238,12 @@ fn read_types_or_refuse(
     Ok(found)
 }
 
-/// Whether a text ends inside a word, so that what follows is only its end.
+/// Whether a text ends inside a word, so that a keyword after it is only the end of a longer word.
 fn ends_inside_word(text: &str) -> bool {
     text.chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '.')
 }
 
-/// The type whose fields begin at a place; none where it has no layout.
+/// The type whose fields begin at a position; `None` if it has no layout.
 fn read_tensor_type_at(
     text: &str,
     start: usize,
@@ -289,10 +295,11 @@ fn read_tensor_type_at(
     Ok(Some(TtgirTensorType { shape, element, attribute, memory, span }))
 }
 
-/// What a type says beside its layout is no longer than this.
+/// The longest text of a type beside its layout. Without this bound, unbalanced brackets would make every
+/// `<` search the whole rest of a module.
 const MAX_TYPE_BYTES: usize = 4096;
 
-/// The first place from `from` on, outside of brackets, of a character.
+/// The first position from `from` on of a character outside of brackets.
 fn find_at_top_level(text: &str, from: usize, is: impl Fn(char) -> bool) -> Option<usize> {
     let mut depth = 0usize;
     for (i, ch) in text[from..].char_indices().take(MAX_TYPE_BYTES) {
@@ -315,7 +322,7 @@ pub struct LayoutChoice {
     pub written: String,
     /// The same with all aliases resolved: a text that is read by itself.
     pub text: String,
-    /// The shape that the layout is over, where the text says one.
+    /// The shape that the layout is over, if the text states one.
     pub shape: Option<Vec<i64>>,
 }
 
@@ -334,7 +341,7 @@ impl fmt::Display for LayoutChoice {
 /// Every layout of a pasted text: the types with their shapes, then the definitions that no type uses.
 ///
 /// # Errors
-/// A definition or a type that Triton would refuse, with its place.
+/// A definition or a type that Triton would refuse, with its span.
 pub fn list_layout_choices(text: &str) -> Result<Vec<LayoutChoice>> {
     let defined = read_definitions(text)?;
     let table = AliasTable(defined.iter().map(|d| (d.name.clone(), d.attribute.clone())).collect());
@@ -362,8 +369,9 @@ fn choices_of_types(
     found
 }
 
-/// The layout of a pasted text that a reader picks: a number of [`list_layout_choices`], from 1, or the name of an alias, with or
-/// without `#`. An alias that types of several shapes use is picked without a shape. What else of the text Triton would refuse does not matter.
+/// The layout of a pasted text that a reader picks: a number of [`list_layout_choices`], from 1, or the
+/// name of an alias, with or without `#`. An alias that types of several shapes use is picked without a
+/// shape. Errors in other parts of the text do not matter.
 ///
 /// # Errors
 /// A pick that names none of them, with the list.
@@ -378,7 +386,8 @@ pub fn pick_layout(text: &str, which: &str) -> Result<LayoutChoice> {
         let of_it = || types.iter().zip(&all).filter(|(t, _)| t.attribute == d.attribute);
         let first = of_it().next().map(|(t, _)| t.layout_shape());
         let one_shape = of_it().all(|(t, _)| Some(t.layout_shape()) == first);
-        // Values rather than the pointers to them: the layout is the same, and the elements are those of the tensor.
+        // A type of values is preferred to one of pointers to them: the layout is the same, and element
+        // widths are those of the tensor.
         let values = of_it().find(|(t, _)| !t.element.starts_with('!'));
         return Ok(match values.or_else(|| of_it().next()) {
             Some((_, found)) if one_shape => found.clone(),
@@ -408,7 +417,7 @@ pub(super) fn parse(text: &str) -> Result<TtgirReading> {
     let trimmed = text.trim_start();
     let mut c = TextCursor::new(text);
     if trimmed.starts_with('#') {
-        // One attribute by itself, unless it is the name of a definition.
+        // A single attribute, unless the text begins with a definition such as `#a = ..`.
         let mut ahead = c.clone();
         let _ = ahead.eat_char('#') && ahead.read_dotted_word().is_some();
         if !ahead.eat_char('=') {

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 type Result<T> = std::result::Result<T, Diagnostic>;
 
-/// A value with its place.
+/// A value with its span.
 #[derive(Debug, Clone)]
 pub(super) enum DictValue {
     Int(i64),
@@ -17,11 +17,12 @@ pub(super) enum DictValue {
     Attribute(Box<TritonAttribute>),
     /// A word, such as one of a few choices.
     Word(String),
-    /// A key without a value, or a text in quotes: nothing here takes one, but an ignored key may have it.
+    /// A key without a value, or a quoted text: no field here has such a value, but Triton ignores some
+    /// fields that may.
     Other,
 }
 
-/// A dictionary: its keys in order, and its place. What was asked for is known.
+/// A dictionary: its keys in order, and its span.
 #[derive(Debug, Clone)]
 pub(super) struct AttributeDict {
     pub(super) entries: Vec<(Spanned<String>, Spanned<DictValue>)>,
@@ -29,12 +30,14 @@ pub(super) struct AttributeDict {
 }
 
 /// Lists and dictionaries deeper than this are refused.
+// The parser recurses, and a text may hold any number of brackets.
 const MAX_DEPTH: usize = 64;
 
 /// No attribute has more fields than this.
+// Keys are compared pairwise for duplicates, so their number is bounded.
 const MOST_FIELDS: usize = 64;
 
-/// What a dictionary is read with: the aliases of a module.
+/// Lookup of the aliases of a module while an attribute is parsed.
 pub(super) trait AliasLookup {
     fn find_alias(&self, name: &str) -> Option<TritonAttribute>;
     fn alias_names(&self) -> Vec<String>;
@@ -60,11 +63,14 @@ pub(super) fn read_dict(
         let Some(key) = c.read_dotted_word() else {
             return Err(c.refuse_next_token("the name of a field"));
         };
+        // MLIR refuses duplicate keys too; otherwise it would depend on the reader which value
+        // counts.
         if entries.iter().any(|(k, _)| k.value == key.value) {
             let message = format!("`{}` is given twice", shorten_name(key.value));
             return Err(Diagnostic::syntax_error(key.span, message, "already given"));
         }
         let key = Spanned { value: key.value.to_string(), span: key.span };
+        // A key alone is a unit attribute of MLIR.
         let value = if c.eat_char('=') {
             read_dict_value(c, aliases, depth + 1)?
         } else {
@@ -100,6 +106,7 @@ pub(super) fn read_dict_value(
         }
         Some(ch) if ch.is_ascii_digit() || ch == '-' => {
             let int = c.read_integer("a number")?.value;
+            // MLIR prints integers with their type, as in `4 : i32`, which does not matter here.
             if c.eat_char(':') && c.read_word().is_none() {
                 return Err(c.refuse_next_token("a type, such as i32"));
             }
@@ -173,6 +180,7 @@ impl AttributeDict {
             Some((key, _)) => {
                 let message = format!("`{name}` has no field `{}`", shorten_name(&key.value));
                 let help = match key.value.as_str() {
+                    // Fields of Triton before 3.6, which older dumps still have.
                     "CTAsPerCGA" | "CTASplitNum" | "CTAOrder" if keys.contains(&"CGALayout") => {
                         "Triton 3.6 and later write CGALayout instead: the bases of `block` in units of a CTA's part, as in [[1, 0]]"
                             .to_string()
@@ -238,7 +246,7 @@ impl AttributeDict {
         }
     }
 
-    /// The place of a field, or of the whole where it is left out.
+    /// The span of a field, or of the whole dictionary if the field is missing.
     pub(super) fn span_of_field(&self, key: &str) -> Range<usize> {
         self.get(key).map_or_else(|| self.span.clone(), |v| v.span.clone())
     }
@@ -246,6 +254,7 @@ impl AttributeDict {
 
 fn expect_integer(key: &str, v: &Spanned<DictValue>) -> Result<i64> {
     match v.value {
+        // Triton's fields are unsigned 32-bit integers, and it refuses larger numbers as well.
         DictValue::Int(i) if (0..1 << 31).contains(&i) => Ok(i),
         _ => Err(wrong_value_error(key, "a number from 0 to 2^31 - 1", v)),
     }

@@ -42,7 +42,8 @@ pub(super) fn find_xla_type(name: &str) -> Option<&'static str> {
     ARRAYS.into_iter().find(|t| *t == name)
 }
 
-/// The bits of an element of a type. Less than a byte is stored in one, unless the layout says `E(4)`.
+/// The bits of an element of a type. An element of less than a byte is stored in one byte, unless the
+/// layout has the field `E(4)`.
 pub(super) fn bits_of_xla_type(name: &str) -> Option<i64> {
     if name == "pred" {
         return Some(8);

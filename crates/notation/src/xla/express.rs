@@ -1,9 +1,9 @@
 //! Any layout as minor-to-major with tiles, or why there are none.
 //!
-//! Tiles can bring blocks into every order: `T(t,1,1)` takes a block of `t` out of the third dimension from the end and puts it last.
-//! So a layout has tiles exactly when its digits follow one another in memory without gaps but padding
-//! ([`BlockedDigits::dense_block_order`]). First one tile per level of nesting is tried, as people write them (`T(8,128)(2,1)`),
-//! then one tile per block.
+//! Tiles can produce every order of blocks: `T(t,1,1)` splits a block of `t` off the third dimension from
+//! the end and moves it last. So a layout has tiles exactly when its digits are dense in memory apart from
+//! padding ([`BlockedDigits::dense_block_order`]). First one tile per level of nesting is tried, which is
+//! the usual form (`T(8,128)(2,1)`), then one tile per block.
 
 use super::XlaLayout;
 use crate::WrittenLayout;
@@ -13,15 +13,16 @@ use crate::blocked::{
 use crate::convert::{ConversionRefusal, not_expressible};
 use zellige_layout::Layout;
 
-/// The most dimensions in memory after all tiles. A tile over the last `n` dimensions adds `n` of them, so that an order that takes
-/// many tiles, each over what the one before has left, doubles them again and again.
+/// The most dimensions in memory after all tiles. A tile over the last `n` dimensions adds `n` of them, so
+/// that an order that takes many tiles, each over the result of the one before, doubles them again and
+/// again.
 const MAX_TILED_DIMS: usize = 256;
 
-/// Blocks of one dimension that lie together so far, slowest first: indices into the order of memory.
+/// Blocks of one dimension that are still together, slowest first: indices into the order of memory.
 #[derive(Clone)]
 struct BlockRun {
     blocks: Vec<usize>,
-    /// Whether a tile has put it where it is.
+    /// Whether a tile has moved it.
     tiled: bool,
 }
 
@@ -33,7 +34,7 @@ pub(super) fn express_with_tiles(
         Ok(found) => return Ok(found),
         Err(refused) => refused,
     };
-    // Neighbouring dimensions that are padded as one: merged by `*`.
+    // Neighbouring dimensions that are padded together need a tile that merges them with `*`.
     let merged = layout.window().map(zellige_layout::ValidWindow::shape);
     let merged = merged.and_then(|coarse| express_with_merged_tile(layout, shape, &coarse));
     match merged {
@@ -44,7 +45,7 @@ pub(super) fn express_with_tiles(
 
 /// The layout with one tile over dimensions that are merged to a coarser shape.
 fn express_with_merged_tile(layout: &Layout, shape: &[i64], coarse: &[i64]) -> Option<XlaLayout> {
-    // Which dimensions each coarse one consists of.
+    // The range of dimensions of which each coarse one consists.
     let mut parts: Vec<std::ops::Range<usize>> = Vec::new();
     let mut at = 0;
     for extent in coarse {
@@ -126,19 +127,20 @@ fn express_with_separate_tiles(
     })
 }
 
-/// What some blocks of one dimension count together, where the first of them is padded or not.
+/// The number of values of some blocks of one dimension together, with or without the padding of the first.
 fn count_of_blocks(order: &[DigitBlock], blocks: &[usize], padded: bool) -> i64 {
     let first = |k: usize, b: &DigitBlock| if k == 0 && padded { b.extent } else { b.count };
     blocks.iter().enumerate().map(|(k, b)| first(k, &order[*b])).product()
 }
 
-/// Cuts every run from the first that has to be cut on; `None` where the blocks come out in another order, or in too many dimensions.
+/// Cuts every run from the first one that must be cut; `None` if the blocks end up in another order, or in
+/// too many dimensions.
 fn tile_by_level(order: &[DigitBlock], mut runs: Vec<BlockRun>) -> Option<Vec<Vec<Option<i64>>>> {
     if order.iter().any(|b| b.digit > 0 && b.extent != b.count) {
         return None;
     }
     let mut tiles = Vec::new();
-    // Where a run is cut: the blocks from here on go behind everything.
+    // The position at which a run must be cut: the blocks from there on move behind all others.
     let must = |run: &BlockRun| match run.blocks.as_slice() {
         [] => None,
         [first, ..] if !run.tiled && !order[*first].outer => Some(0),
@@ -150,7 +152,7 @@ fn tile_by_level(order: &[DigitBlock], mut runs: Vec<BlockRun>) -> Option<Vec<Ve
         let suffix = runs.split_off(start);
         let mut cuts: Vec<usize> =
             suffix.iter().map(|r| must(r).unwrap_or(r.blocks.len())).collect();
-        // Whole runs that belong behind something that goes there go too.
+        // A whole run that belongs behind a moved block must be moved by the same tile.
         loop {
             let first = suffix.iter().zip(&cuts).filter_map(|(r, c)| r.blocks.get(*c)).min();
             let Some(first) = first.copied() else { break };
@@ -196,7 +198,8 @@ fn tile_by_block(order: &[DigitBlock], mut runs: Vec<BlockRun>) -> Option<Vec<Ve
             continue;
         };
         let moved = runs[at].blocks.split_off(cut);
-        // A block that is padded inside its dimension is cut out first, and then padded.
+        // A block that is padded inside its dimension needs two tiles: one to split it off, and one that is
+        // larger and pads it.
         let inside = cut > 0 && order[block].extent != order[block].count;
         move_block_last(
             &mut runs,
@@ -217,7 +220,7 @@ fn tile_by_block(order: &[DigitBlock], mut runs: Vec<BlockRun>) -> Option<Vec<Ve
     Some(tiles)
 }
 
-/// One tile that puts a block of the run at `at` behind everything.
+/// One tile that moves a block of the run at `at` behind all others.
 fn move_block_last(
     runs: &mut Vec<BlockRun>,
     at: usize,
@@ -225,7 +228,7 @@ fn move_block_last(
     blocks: Vec<usize>,
     tiles: &mut Vec<Vec<Option<i64>>>,
 ) {
-    // The quotients stay; of the remainders all but the first have one position.
+    // A tile extent of 1 leaves a dimension as it is, with a remainder that has one value.
     let rest = runs.len() - at - 1;
     let mut tile = vec![Some(1); rest + 1];
     tile[0] = Some(size);

@@ -1,4 +1,4 @@
-//! What may follow the colon of an XLA layout.
+//! The fields after the colon of an XLA layout, in the grammar of XLA's `Layout::ToString` and its parser.
 
 use super::{XlaLayout, check_dimension_count};
 use crate::Diagnostic;
@@ -59,6 +59,7 @@ impl UnmovingFields {
 }
 
 /// The fields in the order in which XLA reads them.
+// XLA's parser reads the fields in this order only, so that another order is an error there too.
 const FIELDS: [&str; 9] = ["D", "T", "L", "#", "*", "E", "S", "SC", "M"];
 
 const HELP: &str = "T(..) tiles, L(..) alignment of the end, #(..) and *(..) types of sparse arrays, E(..) bits of an element, S(..) memory space, SC(..) splits between memories, M(..) bytes of metadata, in this order";
@@ -123,7 +124,7 @@ fn read_number_field(c: &mut TextCursor<'_>, least: i64) -> Result<i64> {
     Ok(value.value)
 }
 
-/// `(D,D)`: dimensions that hold every index, which XLA does not print.
+/// `(D,D)`: dense dimensions, the default, which XLA does not print.
 fn read_dense_dims(c: &mut TextCursor<'_>) -> Result<()> {
     c.expect_char('(', "after the name of a field")?;
     loop {
@@ -154,7 +155,7 @@ fn read_index_type(c: &mut TextCursor<'_>) -> Result<&'static str> {
     };
     let Some(name) = ["u8", "u16", "u32", "u64"].into_iter().find(|t| *t == word.value) else {
         let shown: String = word.value.chars().take(40).collect();
-        let message = format!("`{shown}` is no type of indices");
+        let message = format!("`{shown}` is not a type of indices");
         return Err(Diagnostic::syntax_error(word.span, message, "expected u8, u16, u32 or u64"));
     };
     c.expect_char(')', "after the type")?;
@@ -186,7 +187,7 @@ fn read_split_config(c: &mut TextCursor<'_>) -> Result<Vec<(i64, Vec<i64>)>> {
 }
 
 fn read_tiles(c: &mut TextCursor<'_>, layout: &mut XlaLayout) -> Result<()> {
-    // The dimensions after the tiles so far: each tile adds one for each of its own that is no `*`.
+    // The number of dimensions after the tiles so far: each tile adds one for each of its extents that is not `*`.
     let mut rank = layout.minor_to_major.len();
     if c.peek_char() != Some('(') {
         return Err(c.refuse_next_token("`(` and a tile, such as T(8,128)"));
@@ -195,7 +196,7 @@ fn read_tiles(c: &mut TextCursor<'_>, layout: &mut XlaLayout) -> Result<()> {
         let start = c.next_token_start();
         c.eat_char('(');
         if c.eat_char(')') {
-            // A tile of no dimensions moves nothing; XLA reads it and prints it again.
+            // A tile without dimensions has no effect; XLA parses it and prints it again.
             layout.tiles.push(Vec::new());
             continue;
         }
@@ -229,6 +230,7 @@ fn read_tiles(c: &mut TextCursor<'_>, layout: &mut XlaLayout) -> Result<()> {
                 return Err(c.refuse_next_token("`,` or `)`"));
             }
         }
+        // A tile over more dimensions than there are adds dimensions of extent 1 in front, and merging these has no meaning.
         if tile.contains(&None) && tile.len() > rank {
             let message = format!("a tile with `*` over {} dimensions, of {rank}", tile.len());
             return Err(Diagnostic::syntax_error(

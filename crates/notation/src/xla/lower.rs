@@ -1,10 +1,11 @@
-//! From tiles to digits: a tiled layout in the algebra.
+//! From tiles to digits: a tiled layout (OpenXLA documentation, "Tiled layout") in the algebra.
 //!
-//! Every dimension in memory is a number written in digits of logical dimensions. A tile cuts such a number: the fast digits
-//! stay below the cut, one digit is cut in two. A digit that is cut unevenly is padded; where it is the slowest digit of its
-//! logical dimension that padding is at the end of the dimension, a window. Further down it is padding **inside** every tile before,
-//! which begins a new **group** of digits: a window has a dimension of its own for it, where the tile before divides the
-//! dimension. What remains is not a layout of the algebra and is refused.
+//! Every dimension in memory is a number written in digits of logical dimensions. A tile cuts such a
+//! number: the fast digits stay below the cut, and one digit is cut in two. A digit that is cut unevenly is
+//! padded. If it is the slowest digit of its logical dimension, the padding is at the end of the dimension:
+//! a window. Otherwise the padding is **inside** every earlier tile and begins a new **group** of digits:
+//! the window has a dimension of its own for it, if the earlier tile divides the dimension. Other cases are
+//! not layouts of the algebra and are refused.
 
 use super::XlaLayout;
 use crate::Diagnostic;
@@ -22,8 +23,8 @@ struct MemoryDim {
     digits: Vec<DigitId>,
 }
 
-/// A run of digits of one logical dimension. With the groups after it they count `valid` values; the rest of what they could
-/// count is padding.
+/// A run of digits of one logical dimension. With the groups after it they count `valid` values; their
+/// other combinations are padding.
 struct DigitGroup {
     valid: i64,
     digits: Vec<DigitId>,
@@ -80,7 +81,8 @@ pub(super) fn lower_to_layout(xla: &XlaLayout, shape: &[i64]) -> Result<Layout, 
 }
 
 impl TileCuts {
-    /// A number of two: `slow * extent(fast) + fast`. Where the fast one is padded that is no number of their digits.
+    /// Joins two numbers: `slow * extent(fast) + fast`. If the fast one is padded, the digits do not give
+    /// that number.
     fn join_numbers(&self, slow: MemoryDim, fast: MemoryDim) -> Result<MemoryDim, Diagnostic> {
         let counted: i64 = fast.digits.iter().map(|d| self.extents[*d]).product();
         if counted != fast.extent && !slow.digits.is_empty() {
@@ -97,6 +99,7 @@ impl TileCuts {
     /// `floor(i / t)` and `i mod t` of a number.
     fn cut_number(&mut self, dim: MemoryDim, t: i64) -> Result<(MemoryDim, MemoryDim), Diagnostic> {
         let quotient = div_ceil(dim.extent, t);
+        // A tile at least as large as the number leaves nothing to divide, and only pads it.
         if t >= dim.extent {
             // The quotient is always 0.
             let nothing = MemoryDim { extent: quotient, digits: Vec::new() };
@@ -115,7 +118,9 @@ impl TileCuts {
                 count *= extent;
                 continue;
             }
-            // The slowest digit of a number may be cut anywhere, since nothing above it carries.
+            // The slowest digit of a number may be cut anywhere, because no digit above it receives a
+            // carry. A faster digit that is cut unevenly would carry at values that are no multiples of the
+            // cut, so the dimensions are joined to one digit first.
             if t % count != 0 || (extent % need != 0 && !slow.is_empty()) {
                 let whole = self.join_logical_dims(&dim.digits, t)?;
                 return self.cut_number(MemoryDim { extent: dim.extent, digits: vec![whole] }, t);
@@ -129,9 +134,9 @@ impl TileCuts {
         Ok((MemoryDim { extent: quotient, digits: slow }, MemoryDim { extent: t, digits: fast }))
     }
 
-    /// Lets the slowest digit of a number count as far as a tile that is longer than the number. Where that digit is the
-    /// slowest of its logical dimension, what it then counts is the padding of that dimension; elsewhere the rest of
-    /// the tile is a gap.
+    /// Extends the slowest digit of a number to the length of a tile that is longer than the number. If
+    /// that digit is the slowest of its logical dimension, the added values are the padding of that
+    /// dimension; otherwise the rest of the tile is a gap.
     fn pad_slowest_digit(&mut self, digits: &[DigitId], t: i64) {
         let Some((slowest, faster)) = digits.split_first() else { return };
         let count: i64 = faster.iter().map(|d| self.extents[*d]).product();
@@ -143,7 +148,7 @@ impl TileCuts {
         }
     }
 
-    /// A digit cut in two, of which the fast one counts `below`.
+    /// Cuts a digit in two, of which the fast one has `below` values.
     fn cut_digit_in_two(&mut self, digit: DigitId, below: i64) -> (DigitId, DigitId) {
         let extent = self.extents[digit];
         let above = self.extents.len();
@@ -170,7 +175,7 @@ impl TileCuts {
         (above, above + 1)
     }
 
-    /// One digit for whole neighbouring logical dimensions, in their order: a number that a tile cuts across them.
+    /// Joins whole neighbouring logical dimensions, in their order, to one digit, because a tile cuts across them.
     fn join_logical_dims(&mut self, digits: &[DigitId], t: i64) -> Result<DigitId, Diagnostic> {
         let whole = |dim: &LogicalDim| match dim.groups.as_slice() {
             [DigitGroup { valid, digits }]
@@ -222,7 +227,8 @@ impl TileCuts {
                 let counted = checked_product(digits.iter().map(|d| d.extent), "a padded extent")?;
                 let steady = digits.windows(2).all(|w| w[0].stride == w[1].stride * w[1].extent);
                 if k > 0 && steady && below == 1 {
-                    // Padding that nothing steps over is no padding: one digit counts the elements.
+                    // If the strides continue across the padding and no group follows, the group is one
+                    // digit of `valid` values: the padding is past its end.
                     let stride = digits.last().map_or(1, |d| d.stride);
                     inner = vec![BlockedDigit { extent: group.valid, stride }];
                     continue;
@@ -248,5 +254,5 @@ impl TileCuts {
 
 fn refuse_lowering(reason: &str) -> Diagnostic {
     let message = format!("no layout of the algebra: {reason}");
-    Diagnostic::syntax_error(0..0, message, "positions can be listed all the same").with_id("Z008")
+    Diagnostic::syntax_error(0..0, message, "its positions can still be listed").with_id("Z008")
 }

@@ -8,11 +8,14 @@
 //! tiles  := "T" tile { tile }        tile := "(" [ (int | "*") { "," (int | "*") } ] ")"
 //! ```
 //!
-//! `{1,0}` names the dimensions from the fastest to the slowest (minor to major). Each tile acts on a suffix of the
-//! dimensions as they then lie in memory: an extent `d` becomes `(ceil(d / t), t)`, all quotients before all remainders.
-//! `*` first merges a dimension into the next faster one. `<=5` is the bound of a dynamic dimension, whose memory is that of the
-//! bound. `L` rounds the number of elements up, `E` gives the bits of an element in memory and `S` the memory space:
-//! neither moves an element. `SC` splits memory between units, and so has no positions in one. A shape without a layout has the default one, slowest dimension first.
+//! `{1,0}` names the dimensions from the fastest to the slowest (minor to major). Each tile acts on a
+//! suffix of the dimensions in their order in memory at that point: an extent `d` becomes
+//! `(ceil(d / t), t)`, all quotients before all remainders. The OpenXLA documentation defines this on its
+//! page "Tiled layout". `*` first merges a dimension into the next faster one. `<=5` is the bound of a
+//! dynamic dimension, whose memory is that of the bound. `L` rounds the number of elements up, `E` gives
+//! the bits of an element in memory and `S` the memory space: neither moves an element. `SC` splits the
+//! elements between memories, and so gives no position in one. A shape without a layout has the default
+//! one, slowest dimension first.
 //!
 //! **Law**: `parse(print(x)) == x`; the layout in the algebra is [`XlaLayout::element_position`] as a function.
 
@@ -45,13 +48,13 @@ pub(crate) static ROW: NotationRow = NotationRow {
     needs_dtype: false,
 };
 
-/// Tiles and dimensions of a text; more are refused, because each tile doubles the dimensions that it acts on.
+/// The most tiles and dimensions of a text, because each tile doubles the dimensions that it acts on.
 const MAX_DIMS: usize = 1 << 10;
 
-/// Elements that are looked at where tiles cut one another unevenly.
+/// The most elements that are evaluated if tiles cut one another unevenly.
 const MAX_LISTED_ELEMENTS: i64 = 1 << 20;
 
-/// An XLA layout, with the shape where the text says it.
+/// An XLA layout, with the shape if the text states it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct XlaLayout {
     shape: Option<XlaShape>,
@@ -111,7 +114,7 @@ pub fn parse(text: &str) -> Result<XlaLayout> {
     }
     c.expect_end("the layout")?;
     if let Some((s, span)) = shape {
-        // What does not fit is refused where it is written.
+        // A shape whose positions do not fit in 64 bits is refused here, where its span is known.
         layout.count_stored_positions(&s.dims).map_err(|e| Diagnostic { span, ..e })?;
     }
     Ok(layout)
@@ -253,7 +256,7 @@ impl XlaLayout {
         &self.tiles
     }
 
-    /// The element type and the dimensions, where the text says them.
+    /// The element type and the dimensions, if the text states them.
     pub fn shape(&self) -> Option<&XlaShape> {
         self.shape.as_ref()
     }
@@ -314,7 +317,7 @@ impl XlaLayout {
         Ok(dims)
     }
 
-    /// What stands after the colon.
+    /// The text after the colon.
     fn print_fields(&self) -> String {
         let mut fields = String::new();
         if !self.tiles.is_empty() {
@@ -404,7 +407,8 @@ impl WrittenLayout for XlaLayout {
         self.others.check_one_memory()?;
         self.count_stored_positions(dims)?;
         lower::lower_to_layout(self, dims).or_else(|refused| {
-            // Cuts that do not follow the digits may still cancel: look at the elements.
+            // Cuts that do not follow the digits may still cancel in the result, so small layouts are
+            // decided by listing their elements.
             if checked_product(dims.iter().copied(), "the number of elements")?
                 > MAX_LISTED_ELEMENTS
             {

@@ -1,4 +1,4 @@
-//! Attention as one operation, from opset 23 on: with caches, masks, windows and capped scores.
+//! The rule for Attention (opset 23 and newer), with caches, masks, windows and capped scores.
 
 use super::RuleTable;
 use crate::error::Result;
@@ -6,31 +6,20 @@ use crate::literal::{LiteralNumbers, TensorLiteral};
 use crate::node::NodeLowering;
 use crate::tensor::dtype_of_code;
 use crate::walk::ModelValue;
-use serde_json::{Map, Value as Json, json};
 use zellige_float::Dtype;
-use zellige_graph::{GraphOperand, TensorId};
+use zellige_graph::{GraphOperand, OpCall, TensorId};
 
 pub(super) const TABLE: RuleTable = &[("Attention", lower_attention)];
 
-/// An operand with its heads in dimension 1.
+/// Brings the heads of an operand into dimension 1.
 fn split_heads(n: &mut NodeLowering<'_, '_>, k: usize, count: i64, part: &str) -> Result<TensorId> {
     let (x, size) = (n.operand_tensor(k)?, n.operand_size(k)?);
     match size[..] {
         [_, _, _, _] => Ok(x),
         [batch, rows, width] if count > 0 && width % count == 0 => {
-            let apart = json!({"size": [batch, rows, count, width / count]});
-            let x = n.emit_part(
-                &format!("{part}.heads"),
-                "reshape",
-                &[GraphOperand::Tensor(x)],
-                apart,
-            )?;
-            n.emit_part(
-                part,
-                "transpose",
-                &[GraphOperand::Tensor(x)],
-                json!({"dim0": 1, "dim1": 2}),
-            )
+            let apart = OpCall::reshape([batch, rows, count, width / count]);
+            let x = n.emit_part(&format!("{part}.heads"), apart, &[GraphOperand::Tensor(x)])?;
+            n.emit_part(part, OpCall::transpose(1, 2), &[GraphOperand::Tensor(x)])
         }
         _ => {
             let message = format!(
@@ -42,16 +31,16 @@ fn split_heads(n: &mut NodeLowering<'_, '_>, k: usize, count: i64, part: &str) -
     }
 }
 
-/// The attributes of a node.
+/// The attributes of an Attention node.
 struct AttentionAttributes {
     causal: bool,
     scale: Option<f64>,
     softcap: f64,
-    /// Which of the scores the fourth result has.
+    /// Which stage of the scores is the fourth result.
     scores: i64,
     /// The dtype of the softmax.
     precision: Option<Dtype>,
-    /// Keys before and after a query that it sees; -1 for all.
+    /// The number of keys before and after a query that it sees; -1 for all.
     window: [i64; 2],
 }
 
@@ -59,6 +48,7 @@ fn lower_attention(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(3, 7)?;
     let asked = AttentionAttributes {
         causal: n.flag_attribute("is_causal", false)?,
+        // A missing scale means 1 / sqrt(width), which is not a constant default.
         scale: Some(n.float_attribute("scale", 0.0)?).filter(|_| n.has_attribute("scale")),
         softcap: n.float_attribute("softcap", 0.0)?,
         scores: n.int_attribute("qk_matmul_output_mode", 0)?,
@@ -82,16 +72,20 @@ fn lower_attention(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         (true, true) => {
             let rows = n.operand_size(4)?.get(2).copied().unwrap_or(0);
             let (before_k, before_v) = (n.operand_tensor(4)?, n.operand_tensor(5)?);
-            k = n.emit_step("cat", &[before_k, k], json!({"dim": 2}))?;
-            v = n.emit_step("cat", &[before_v, v], json!({"dim": 2}))?;
+            k = n.emit_step(OpCall::cat(2), &[before_k, k])?;
+            v = n.emit_step(OpCall::cat(2), &[before_v, v])?;
             rows
         }
         (false, false) => 0,
+        // The specification allows a cache only as a pair, because the results `present_*` continue
+        // both.
         _ => return Err(n.refuse_node("bad_operand", "past_key and past_value come together")),
     };
     let rows = n.tensor_size(k)[2];
     let short =
         n.has_operand(3) && n.operand_size(3)?.last().is_some_and(|c| *c != rows && *c != 1);
+    // The card's attention has a mask or a causal rule, and nothing else of this operator.
+    // Everything beyond is written out below, operation by operation.
     let plain = past == 0
         && !n.has_operand(4)
         && !n.has_operand(6)
@@ -109,37 +103,40 @@ fn lower_attention(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     };
     let y = if flat {
         let size = n.tensor_size(y);
-        let y = n.emit_step("transpose", &[y], json!({"dim0": 1, "dim1": 2}))?;
-        let together = json!({"size": [size[0], size[2], size[1] * size[3]]});
-        n.emit_result("reshape", &[GraphOperand::Tensor(y)], together)?
+        let y = n.emit_step(OpCall::transpose(1, 2), &[y])?;
+        let together = OpCall::reshape([size[0], size[2], size[1] * size[3]]);
+        n.emit_result(together, &[GraphOperand::Tensor(y)])?
     } else {
-        n.emit_result("identity", &[GraphOperand::Tensor(y)], Json::Null)?
+        n.emit_result("identity", &[GraphOperand::Tensor(y)])?
     };
     let mut made = vec![y, ModelValue::Tensor(k), ModelValue::Tensor(v)];
     made.extend(scores.map(ModelValue::Tensor));
     Ok(made)
 }
 
-/// The operation of the card.
+/// Emits the fused operation of the card.
 fn emit_fused(
     n: &mut NodeLowering<'_, '_>,
     asked: &AttentionAttributes,
     [q, k, v]: [TensorId; 3],
 ) -> Result<TensorId> {
-    let mut attributes = Map::new();
-    attributes.insert("is_causal".into(), json!(asked.causal));
-    attributes.insert("enable_gqa".into(), json!(n.tensor_size(q)[1] != n.tensor_size(k)[1]));
+    // Fewer heads of keys than of queries are grouped-query attention, which PyTorch asks to be
+    // named.
+    let grouped = n.tensor_size(q)[1] != n.tensor_size(k)[1];
+    let mut call = OpCall::new("scaled_dot_product_attention")
+        .with("is_causal", asked.causal)
+        .with("enable_gqa", grouped);
     if let Some(scale) = asked.scale {
-        attributes.insert("scale".into(), json!(scale));
+        call = call.with("scale", scale);
     }
     let mut operands = vec![q, k, v];
     if n.has_operand(3) {
         operands.push(n.operand_tensor(3)?);
     }
-    n.emit_step("scaled_dot_product_attention", &operands, Json::Object(attributes))
+    n.emit_step(call, &operands)
 }
 
-/// The same operation by operation, and the scores that were asked for.
+/// Emits attention operation by operation; returns the result and the requested scores.
 fn emit_decomposed(
     n: &mut NodeLowering<'_, '_>,
     asked: &AttentionAttributes,
@@ -154,56 +151,58 @@ fn emit_decomposed(
             let message = format!("{} heads of queries and {} of keys", size[1], key[1]);
             return Err(n.refuse_node("bad_operand", message));
         }
-        let each = json!({"repeats": size[1] / key[1], "dim": 1});
-        k = n.emit_step("repeat_interleave", &[k], each.clone())?;
-        v = n.emit_step("repeat_interleave", &[v], each)?;
+        let each =
+            OpCall::new("repeat_interleave").with("repeats", size[1] / key[1]).with("dim", 1);
+        k = n.emit_step(each.clone(), &[k])?;
+        v = n.emit_step(each, &[v])?;
     }
-    // The root of the scale for either factor, so that products of 16 bits stay small.
+    // Each factor gets the square root of the scale, so that products in 16 bits stay small.
     let scale = asked.scale.unwrap_or_else(|| 1.0 / (size[3] as f64).sqrt()).sqrt();
     let q = n.emit_with_number("mul", q, scale)?;
     let k = n.emit_with_number("mul", k, scale)?;
-    let turned = n.emit_step("transpose", &[k], json!({"dim0": 2, "dim1": 3}))?;
-    let product = n.emit_step("matmul", &[q, turned], Json::Null)?;
+    let turned = n.emit_step(OpCall::transpose(2, 3), &[k])?;
+    let product = n.emit_step("matmul", &[q, turned])?;
     let mut scores = product;
     if asked.softcap > 0.0 {
         let x = n.emit_with_number("div", scores, asked.softcap)?;
-        let x = n.emit_step("tanh", &[x], Json::Null)?;
+        let x = n.emit_step("tanh", &[x])?;
         scores = n.emit_with_number("mul", x, asked.softcap)?;
     }
     let capped = scores;
     let (bias, allowed) = score_masks(n, asked, [queries, keys], past)?;
     if let Some(bias) = bias {
-        scores = n.emit_step("add", &[scores, bias], Json::Null)?;
+        scores = n.emit_step("add", &[scores, bias])?;
     }
+    // A key with a score of minus infinity has the share 0 after the softmax.
     let below = GraphOperand::Number(f64::NEG_INFINITY);
     if let Some(allowed) = allowed {
         let operands = [GraphOperand::Tensor(allowed), GraphOperand::Tensor(scores), below.clone()];
-        scores = n.emit_part("masked", "where", &operands, Json::Null)?;
+        scores = n.emit_part("masked", "where", &operands)?;
     }
     let masked = scores;
     if let Some(precision) = asked.precision.filter(|p| *p != dtype) {
-        scores = n.emit_step("cast", &[scores], json!({"dtype": precision.name()}))?;
+        scores = n.emit_step(OpCall::cast(precision), &[scores])?;
     }
-    let mut shares = n.emit_step("softmax", &[scores], json!({"dim": -1}))?;
-    // A query that sees no key has zeros, and not what a sum of nothing would give.
+    let mut shares = n.emit_step(OpCall::new("softmax").with("dim", -1), &[scores])?;
+    // A query that sees no key gets zeros; its softmax has no value.
     let mut seen = allowed;
     if let Some(bias) = bias {
-        let finite = n.emit_part("seen", "gt", &[GraphOperand::Tensor(bias), below], Json::Null)?;
+        let finite = n.emit_part("seen", "gt", &[GraphOperand::Tensor(bias), below])?;
         seen = Some(match seen {
-            Some(allowed) => n.emit_step("logical_and", &[allowed, finite], Json::Null)?,
+            Some(allowed) => n.emit_step("logical_and", &[allowed, finite])?,
             None => finite,
         });
     }
     if let Some(seen) = seen {
-        let some = n.emit_step("any", &[seen], json!({"dim": -1, "keepdim": true}))?;
+        let some = n.emit_step(OpCall::reduce_dim("any", -1, true), &[seen])?;
         let operands =
             [GraphOperand::Tensor(some), GraphOperand::Tensor(shares), GraphOperand::Number(0.0)];
-        shares = n.emit_part("shares", "where", &operands, Json::Null)?;
+        shares = n.emit_part("shares", "where", &operands)?;
     }
     if n.import.builder.tensor(shares).dtype != dtype {
-        shares = n.emit_step("cast", &[shares], json!({"dtype": dtype.name()}))?;
+        shares = n.emit_step(OpCall::cast(dtype), &[shares])?;
     }
-    let y = n.emit_step("matmul", &[shares, v], Json::Null)?;
+    let y = n.emit_step("matmul", &[shares, v])?;
     let told = match asked.scores {
         0 => product,
         1 => capped,
@@ -217,7 +216,7 @@ fn emit_decomposed(
     Ok((y, told))
 }
 
-/// What is added to the scores, and which of them count.
+/// The bias that is added to the scores, and the mask of the visible keys.
 fn score_masks(
     n: &mut NodeLowering<'_, '_>,
     asked: &AttentionAttributes,
@@ -228,12 +227,17 @@ fn score_masks(
     if n.has_operand(3) {
         let (mut mask, size, dtype) =
             (n.operand_tensor(3)?, n.operand_size(3)?, n.operand_dtype(3)?);
+        // A mask may be shorter than the keys; the specification continues it with minus infinity.
         let missing = keys - size.last().copied().unwrap_or(keys);
         let truth = dtype == Dtype::Bool;
         if missing > 0 && size.last() != Some(&1) {
-            // Keys that the mask does not reach are not seen.
-            let value = if truth { json!(0) } else { json!("-inf") };
-            mask = n.emit_step("pad", &[mask], json!({"pad": [0, missing], "value": value}))?;
+            // Keys beyond the end of the mask are not visible.
+            let pad = OpCall::new("pad").with("pad", [0, missing]);
+            let pad = match truth {
+                true => pad.with("value", 0),
+                false => pad.with_number("value", f64::NEG_INFINITY),
+            };
+            mask = n.emit_step(pad, &[mask])?;
         }
         if truth {
             allowed = Some(mask);
@@ -244,11 +248,13 @@ fn score_masks(
     let both =
         |n: &mut NodeLowering<'_, '_>, allowed: Option<TensorId>, more: TensorId| match allowed {
             None => Ok(more),
-            Some(have) => n.emit_step("logical_and", &[have, more], Json::Null),
+            Some(have) => n.emit_step("logical_and", &[have, more]),
         };
     let lengths = if n.has_operand(6) { Some(n.operand_tensor(6)?) } else { None };
     let [left, right] = asked.window;
     if asked.causal || left >= 0 || right >= 0 {
+        // `ahead` is the position of the key minus that of the query, where the queries follow the
+        // past keys.
         let rule = |ahead: i64| {
             (!asked.causal || ahead <= 0)
                 && (left < 0 || -ahead <= left)
@@ -262,15 +268,16 @@ fn score_masks(
                 n.emit_constant(&TensorLiteral { dtype: Dtype::Bool, shape, data }, "seen")?
             }
             Some(lengths) => {
-                // How far a key is ahead of a query, whose place follows from the keys of its batch.
+                // The position of a key minus that of a query; the position of the first query
+                // follows from the number of keys of its batch.
                 let all = (0..queries).flat_map(|i| (0..keys).map(move |j| j - i + queries));
                 let data = LiteralNumbers::Int(all.collect());
                 let shape = vec![1, 1, queries, keys];
                 let places =
                     n.emit_constant(&TensorLiteral { dtype: Dtype::Int64, shape, data }, "places")?;
                 let batch = n.tensor_size(lengths).first().copied().unwrap_or(1);
-                let each = n.emit_step("reshape", &[lengths], json!({"size": [batch, 1, 1, 1]}))?;
-                let ahead = n.emit_step("sub", &[places, each], Json::Null)?;
+                let each = n.emit_step(OpCall::reshape([batch, 1, 1, 1]), &[lengths])?;
+                let ahead = n.emit_step("sub", &[places, each])?;
                 let mut seen = None;
                 for (bound, op, is_on) in
                     [(0, "le", asked.causal), (-left, "ge", left >= 0), (right, "le", right >= 0)]
@@ -280,7 +287,6 @@ fn score_masks(
                             "seen",
                             op,
                             &[GraphOperand::Tensor(ahead), GraphOperand::Whole(bound)],
-                            Json::Null,
                         )?;
                         seen = Some(both(n, seen, more)?);
                     }
@@ -296,8 +302,8 @@ fn score_masks(
         let places =
             n.emit_constant(&TensorLiteral { dtype: Dtype::Int64, shape, data }, "keys")?;
         let batch = n.tensor_size(lengths).first().copied().unwrap_or(1);
-        let each = n.emit_step("reshape", &[lengths], json!({"size": [batch, 1, 1, 1]}))?;
-        let there = n.emit_step("lt", &[places, each], Json::Null)?;
+        let each = n.emit_step(OpCall::reshape([batch, 1, 1, 1]), &[lengths])?;
+        let there = n.emit_step("lt", &[places, each])?;
         allowed = Some(both(n, allowed, there)?);
     }
     Ok((bias, allowed))

@@ -1,15 +1,15 @@
-//! Constants, sequences, and shapes as numbers.
+//! Rules for constants, ranges, and shapes as numbers.
 
 use super::RuleTable;
 use crate::error::Result;
-use crate::literal::{self, LiteralNumbers, TensorLiteral, element_count, number_json};
+use crate::literal::{self, LiteralNumbers, TensorLiteral, element_count};
 use crate::node::NodeLowering;
 use crate::proto::AttributeValue;
 use crate::tensor::WeightData;
 use crate::walk::ModelValue;
-use serde_json::json;
 use std::rc::Rc;
 use zellige_float::Dtype;
+use zellige_graph::OpCall;
 
 pub(super) const TABLE: RuleTable = &[
     ("Constant", lower_constant),
@@ -33,6 +33,8 @@ fn float_literal(list: &[f32], shape: Vec<i64>) -> TensorLiteral {
 
 fn lower_constant(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(0, 0)?;
+    // Exactly one of these is given since opset 12; before, only `value` exists. `sparse_value` and
+    // the strings have no equivalent.
     for name in ["value", "value_float", "value_floats", "value_int", "value_ints"] {
         let literal = match n.any_attribute(name) {
             None => continue,
@@ -52,7 +54,7 @@ fn lower_constant(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
             Some(AttributeValue::Ints(list)) => TensorLiteral::from_ints(list.clone()),
             Some(_) => {
                 return Err(
-                    n.refuse_node("bad_attribute", format!("attribute `{name}` is no number"))
+                    n.refuse_node("bad_attribute", format!("attribute `{name}` is not a number"))
                 );
             }
         };
@@ -68,6 +70,7 @@ fn lower_constant_of_shape(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValu
     n.check_arity(1, 1)?;
     let size = n.require_ints(0, "the shape")?;
     let value = match n.any_attribute("value") {
+        // The default of the specification: a float32 zero.
         None => float_literal(&[0.0], vec![1]),
         Some(AttributeValue::Tensor(t)) => {
             let file = n.import.file;
@@ -79,20 +82,21 @@ fn lower_constant_of_shape(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValu
         Some(_) => return Err(n.refuse_node("bad_attribute", "attribute `value` is a tensor")),
     };
     match element_count(&size).and_then(|c| usize::try_from(c).ok()) {
-        None => Err(n.refuse_operand(0, format!("{size:?} is no shape"))),
+        None => Err(n.refuse_operand(0, format!("{size:?} is not a shape"))),
         Some(count) if count <= literal::MAX_LITERAL_ELEMENTS => {
             Ok(vec![known_value(value.pick_elements(size, std::iter::repeat_n(0, count)))])
         }
         Some(_) => {
-            let attributes = json!({
-                "size": size, "value": number_json(value.number_at(0)), "dtype": value.dtype.name(),
-            });
-            Ok(vec![n.emit_result("full", &[], attributes)?])
+            let full = OpCall::new("full")
+                .with("size", size)
+                .with_number("value", value.number_at(0))
+                .with("dtype", value.dtype.name());
+            Ok(vec![n.emit_result(full, &[])?])
         }
     }
 }
 
-/// The shape of an operand, or a part of it; every size is known.
+/// The shape of an operand, or a part of it, as a constant: every size is known.
 fn lower_shape(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let size = n.operand_size(0)?;
@@ -100,6 +104,7 @@ fn lower_shape(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let (start, end) = (n.int_attribute("start", 0)?, n.int_attribute("end", rank)?);
     let wrap = |v: i64| {
         let v = if v < 0 { v.saturating_add(rank) } else { v };
+        // Since opset 15 `Shape` takes a part, whose ends are clamped as in a slice of Python.
         usize::try_from(v.clamp(0, rank)).unwrap_or(0)
     };
     let (start, end) = (wrap(start), wrap(end));
@@ -111,6 +116,7 @@ fn lower_range(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let dtype = n.operand_dtype(0)?;
     let (start, end) = (n.require_number(0, "the start")?, n.require_number(1, "the limit")?);
     let step = n.require_number(2, "the step")?;
+    // The formula of the specification: max(ceil((limit - start) / delta), 0).
     let count = ((end - start) / step).ceil().max(0.0);
     if step == 0.0 || !(0.0..9e15).contains(&count) {
         let message = format!("{step} does not lead from {start} to {end}");
@@ -129,12 +135,16 @@ fn lower_range(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
             return Ok(vec![known_value(made)]);
         }
     }
-    let attributes = json!({"start": start, "end": end, "step": step, "dtype": dtype.name()});
-    Ok(vec![n.emit_result("arange", &[], attributes)?])
+    let arange = OpCall::new("arange")
+        .with("start", start)
+        .with("end", end)
+        .with("step", step)
+        .with("dtype", dtype.name());
+    Ok(vec![n.emit_result(arange, &[])?])
 }
 
 impl NodeLowering<'_, '_> {
-    /// A tensor of an attribute as a weight.
+    /// Adds the tensor of an attribute as a weight.
     fn add_attribute_weight(&mut self, t: &crate::proto::TensorProto<'_>) -> Result<ModelValue> {
         let made: Result<(Vec<i64>, Dtype, Dtype, WeightData)> = t.element_count().and_then(|_| {
             Ok((t.dims.clone(), t.element_dtype()?, t.stored_dtype()?, t.locate_data()?))

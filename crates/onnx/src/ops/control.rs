@@ -1,4 +1,5 @@
-//! Branches, loops and functions: written out, as what decides them is known.
+//! Rules for branches, loops and function calls. All are unrolled, because the conditions are
+//! known.
 
 use super::RuleTable;
 use crate::error::{OnnxError, Result};
@@ -11,7 +12,9 @@ use zellige_float::Dtype;
 
 pub(super) const TABLE: RuleTable = &[("If", lower_if), ("Loop", lower_loop), ("Scan", lower_scan)];
 
-/// Turns of a loop at most: each is written out.
+/// The largest number of iterations of a loop, each of which is unrolled.
+// Each iteration adds the nodes of the body to the graph; compiling takes time for every node.
+// Sequences of language models have up to some thousand steps.
 const MOST_TURNS: i64 = 1 << 14;
 
 impl<'a> NodeLowering<'_, 'a> {
@@ -25,7 +28,7 @@ impl<'a> NodeLowering<'_, 'a> {
             .find(|f| f.name == op && f.domain == domain && f.overload == overload)
     }
 
-    /// A graph that is an attribute.
+    /// Reads an attribute that is a graph.
     fn graph_attribute(&mut self, name: &'static str) -> Result<&'a GraphProto<'a>> {
         match self.any_attribute(name) {
             Some(AttributeValue::Graph(graph)) => Ok(graph),
@@ -44,11 +47,12 @@ impl<'a> NodeLowering<'_, 'a> {
     }
 }
 
-/// The nodes of a function in the place of its call.
+/// Inlines the nodes of a function at its call.
 pub(super) fn lower_call<'a>(
     n: &mut NodeLowering<'_, 'a>,
     function: &'a FunctionProto<'a>,
 ) -> Result<Vec<ModelValue>> {
+    // The call's own attributes come first, so a default never replaces one that is given.
     let mut attributes = n.all_attributes();
     for default in &function.defaults {
         if !attributes.iter().any(|(name, _)| *name == default.name) {
@@ -64,26 +68,33 @@ pub(super) fn lower_call<'a>(
     n.import.lower_function_call(function, attributes, &given).map_err(|e| n.with_node_place(e))
 }
 
-/// One of two graphs, by a condition that is known.
+/// Lowers one of two graphs, chosen by a known condition.
 fn lower_if(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let (yes, no) = (n.graph_attribute("then_branch")?, n.graph_attribute("else_branch")?);
+    // The card runs a fixed sequence of operations, so a branch has to be decided before; the other
+    // one is not even looked at, because it may hold operations that do not exist here.
     let taken = if n.require_number(0, "the condition")? != 0.0 { yes } else { no };
     n.lower_subgraph(taken, &[])
 }
 
-/// A loop with a known number of turns: operand 0 bounds them, operand 1 and the first result of the body
-/// may end it.
+/// Unrolls a loop with a known number of iterations: operand 0 bounds it, and operand 1 and the
+/// first result of the body may end it.
 fn lower_loop(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let body = n.graph_attribute("body")?;
-    let most =
-        if n.has_operand(0) { Some(n.require_number(0, "the number of turns")?) } else { None };
+    let most = if n.has_operand(0) {
+        Some(n.require_number(0, "the number of iterations")?)
+    } else {
+        None
+    };
     let mut going = !n.has_operand(1) || n.require_number(1, "the condition")? != 0.0;
+    // Operands are the maximal number of iterations, the initial condition, and then the carried
+    // values.
     let carried = n.operand_count().max(2) - 2;
     let mut state = (0..carried).map(|k| n.operand_value(k + 2)).collect::<Result<Vec<_>>>()?;
     let scans = body.outputs.len().checked_sub(carried + 1).ok_or_else(|| {
         let message = format!(
-            "attribute `body` has {} outputs; accepted: a condition, {carried} values and what is stacked",
+            "attribute `body` has {} outputs; accepted: a condition, {carried} carried values and the stacked ones",
             body.outputs.len()
         );
         n.refuse_node("bad_attribute", message)
@@ -92,10 +103,12 @@ fn lower_loop(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let mut turn = 0i64;
     while going && most.is_none_or(|m| (turn as f64) < m) {
         if turn == MOST_TURNS {
-            let message = format!("more than {MOST_TURNS} turns; each is written out");
+            let message = format!("more than {MOST_TURNS} iterations; each is unrolled");
             return Err(n.refuse_node("too_large", message));
         }
         let truth = TensorLiteral::from_ints(vec![1]).with_shape(vec![]).cast_to(Dtype::Bool);
+        // The body's inputs are the number of the iteration, the condition (true, or it would not
+        // run), and what is carried.
         let mut given = vec![
             ModelValue::Known(Rc::new(TensorLiteral::from_ints(vec![turn]).with_shape(vec![]))),
             ModelValue::Known(Rc::new(
@@ -107,7 +120,7 @@ fn lower_loop(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         if let Some(condition) = made.next() {
             let known = n.import.known_elements(&condition)?;
             let Some(known) = known.filter(|l| l.len() == 1) else {
-                return Err(n.refuse_undecided("the condition for the next turn", &condition));
+                return Err(n.refuse_undecided("the condition for the next iteration", &condition));
             };
             going = known.number_at(0) != 0.0;
         }
@@ -116,7 +129,7 @@ fn lower_loop(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         turn += 1;
     }
     let mut results = state;
-    // What is stacked comes behind what is carried, and so do its names.
+    // Stacked results follow the carried ones, and so do their names.
     n.named = carried;
     for row in rows {
         results.push(n.stack_values(&row, 0)?);
@@ -124,10 +137,12 @@ fn lower_loop(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     Ok(results)
 }
 
-/// A body applied to the slices of its operands, one after the other.
+/// Applies a body to the slices of its operands, one after the other.
 fn lower_scan(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let body = n.graph_attribute("body")?;
     let over = n.int_attribute("num_scan_inputs", 0)?;
+    // Scan of opset 8 had another operand in front, the lengths of sequences, and a batch dimension
+    // everywhere.
     let first = usize::from(n.opset() < 9);
     if first == 1 {
         return Err(
@@ -177,7 +192,9 @@ fn lower_scan(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     }
     let length = length.unwrap_or(0);
     if length > MOST_TURNS {
-        let message = format!("{length} turns; accepted: {MOST_TURNS}, as each is written out");
+        let message = format!(
+            "{length} iterations; accepted: at most {MOST_TURNS}, because each is unrolled"
+        );
         return Err(n.refuse_node("too_large", message));
     }
     let mut rows: Vec<Vec<ModelValue>> = vec![Vec::new(); scans];
@@ -194,6 +211,7 @@ fn lower_scan(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let mut results = state;
     n.named = carried;
     for (k, mut row) in rows.into_iter().enumerate() {
+        // Direction 1 prepends each row instead of appending it.
         if lists[3][k] != 0 {
             row.reverse();
         }

@@ -1,20 +1,21 @@
-//! Sums of products by letters: the operands are multiplied two by two, each time as views around one product of
-//! matrices.
+//! The rule for Einsum. Operands are multiplied in pairs, each pair as one product of matrices with
+//! views around it.
 
 use super::RuleTable;
 use crate::error::Result;
 use crate::literal::element_count;
 use crate::node::NodeLowering;
 use crate::walk::ModelValue;
-use serde_json::{Value as Json, json};
-use zellige_graph::{GraphOperand, TensorId};
+use zellige_graph::{GraphOperand, OpCall, TensorId};
 
 pub(super) const TABLE: RuleTable = &[("Einsum", lower_einsum)];
 
-/// Operands at most: every step looks at every pair of those that are left.
+/// The largest number of operands: every step compares all remaining pairs.
+// Every pair costs a pass over the letters, and there are as many steps as operands: cubic in this
+// number.
 const MOST_OPERANDS: usize = 64;
 
-/// A tensor on its way, and the letter of each of its dimensions.
+/// An intermediate tensor, and the letter of each of its dimensions.
 struct EinsumTerm {
     id: TensorId,
     letters: Vec<char>,
@@ -26,7 +27,7 @@ impl EinsumTerm {
         at.map_or(1, |d| n.tensor_size(self.id)[d])
     }
 
-    /// Summed over the letters that nothing else has.
+    /// Sums over the letters that are not kept.
     fn sum_letters(
         self,
         n: &mut NodeLowering<'_, '_>,
@@ -37,24 +38,19 @@ impl EinsumTerm {
         if gone.is_empty() {
             return Ok(self);
         }
-        let over = json!({"dim": gone, "keepdim": false});
-        let id = n.emit_part("sum", "sum", &[GraphOperand::Tensor(self.id)], over)?;
+        let over = OpCall::reduce("sum", gone, false);
+        let id = n.emit_part("sum", over, &[GraphOperand::Tensor(self.id)])?;
         Ok(EinsumTerm { id, letters: self.letters.into_iter().filter(|l| kept(*l)).collect() })
     }
 
-    /// With its dimensions in another order.
+    /// Permutes its dimensions.
     fn reorder_letters(self, n: &mut NodeLowering<'_, '_>, order: &[char]) -> Result<EinsumTerm> {
         if self.letters == order {
             return Ok(self);
         }
         let at = |l: &char| self.letters.iter().position(|m| m == l).unwrap_or(0);
         let dims: Vec<usize> = order.iter().map(at).collect();
-        let id = n.emit_part(
-            "turned",
-            "permute",
-            &[GraphOperand::Tensor(self.id)],
-            json!({"dims": dims}),
-        )?;
+        let id = n.emit_part("turned", OpCall::permute(dims), &[GraphOperand::Tensor(self.id)])?;
         Ok(EinsumTerm { id, letters: order.to_vec() })
     }
 
@@ -62,11 +58,11 @@ impl EinsumTerm {
         if n.tensor_size(self.id) == size {
             return Ok(self.id);
         }
-        n.emit_part("shaped", "reshape", &[GraphOperand::Tensor(self.id)], json!({"size": size}))
+        n.emit_part("shaped", OpCall::reshape(size), &[GraphOperand::Tensor(self.id)])
     }
 }
 
-/// The letters of the operands and of the result.
+/// Parses the letters of the operands and of the result.
 fn parse_equation(n: &mut NodeLowering<'_, '_>) -> Result<(Vec<Vec<char>>, Vec<char>)> {
     let text: String =
         n.word_attribute("equation", "")?.chars().filter(|c| !c.is_whitespace()).collect();
@@ -85,7 +81,7 @@ fn parse_equation(n: &mut NodeLowering<'_, '_>) -> Result<(Vec<Vec<char>>, Vec<c
     }
     let result: Vec<char> = match right {
         Some(right) => right.chars().collect(),
-        // Letters that stand once, in the order of the alphabet.
+        // Without an arrow the result has the letters that occur once, in alphabetical order.
         None => {
             let all: Vec<char> = terms.concat();
             let mut once: Vec<char> = all
@@ -99,14 +95,17 @@ fn parse_equation(n: &mut NodeLowering<'_, '_>) -> Result<(Vec<Vec<char>>, Vec<c
     };
     for list in terms.iter().chain([&result]) {
         if list.iter().any(|l| !l.is_ascii_alphabetic()) {
-            return Err(bad(n, "accepted are letters; write out what `...` stands for"));
+            return Err(bad(
+                n,
+                "accepted are letters; replace `...` by the letters of its dimensions",
+            ));
         }
         if list.iter().enumerate().any(|(k, l)| list[..k].contains(l)) {
-            return Err(bad(n, "a letter stands twice in one operand, or in the result"));
+            return Err(bad(n, "a letter occurs twice in one operand, or in the result"));
         }
     }
     if result.iter().any(|l| !terms.concat().contains(l)) {
-        return Err(bad(n, "a letter of the result stands in no operand"));
+        return Err(bad(n, "a letter of the result occurs in no operand"));
     }
     n.check_arity(terms.len(), terms.len())?;
     Ok((terms, result))
@@ -126,6 +125,8 @@ fn lower_einsum(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     for (k, letters) in terms.into_iter().enumerate() {
         left.push(EinsumTerm { id: n.operand_tensor(k)?, letters });
     }
+    // Greedy by the size of the next product. The best order is a problem whose search grows
+    // exponentially with the number of operands, and equations of models have two or three.
     while let Some((i, j)) = choose_next_pair(n, &left, &result) {
         let b = left.remove(j);
         let a = left.remove(i);
@@ -133,13 +134,13 @@ fn lower_einsum(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         let both = multiply_terms(n, a, b, &kept)?;
         left.insert(i, both);
     }
-    // The equation has one operand or more.
+    // `left` is never empty, because an equation has at least one operand.
     let Some(last) = left.pop() else { return Ok(Vec::new()) };
     let y = last.sum_letters(n, |l| result.contains(&l))?.reorder_letters(n, &result)?;
     Ok(vec![n.convert_result(y.id, dtype)?])
 }
 
-/// That a letter has one extent in all operands.
+/// Checks that a letter has one size in all operands.
 fn check_extents_agree(n: &mut NodeLowering<'_, '_>, terms: &[Vec<char>]) -> Result<()> {
     let mut extents: Vec<(char, i64, usize)> = Vec::new();
     for (k, letters) in terms.iter().enumerate() {
@@ -158,7 +159,7 @@ fn check_extents_agree(n: &mut NodeLowering<'_, '_>, terms: &[Vec<char>]) -> Res
     Ok(())
 }
 
-/// The letters of the result, then those that other operands have too.
+/// The letters of the result, then those that other operands use.
 fn needed_letters(others: &[EinsumTerm], result: &[char]) -> Vec<char> {
     let mut kept = result.to_vec();
     for letter in others.iter().flat_map(|t| &t.letters) {
@@ -169,7 +170,8 @@ fn needed_letters(others: &[EinsumTerm], result: &[char]) -> Vec<char> {
     kept
 }
 
-/// The two operands to multiply next: those whose product is smallest, so that what is on the way stays small.
+/// Chooses the two operands to multiply next: those with the smallest product, so that intermediate
+/// tensors stay small.
 fn choose_next_pair(
     n: &NodeLowering<'_, '_>,
     left: &[EinsumTerm],
@@ -188,7 +190,7 @@ fn choose_next_pair(
             let own = left[i].letters.iter().map(|l| (l, &left[i]));
             let more = left[j].letters.iter().filter(|l| !left[i].letters.contains(l));
             let all = own.chain(more.map(|l| (l, &left[j])));
-            // As a float, which has no largest number that a product passes.
+            // As a float, because the product of the sizes may not fit in 64 bits.
             let size: f64 = all
                 .filter(|(l, _)| elsewhere(l))
                 .map(|(l, t)| t.letter_extent(n, *l) as f64)
@@ -201,7 +203,8 @@ fn choose_next_pair(
     best.map(|(_, pair)| pair)
 }
 
-/// The product of two operands, summed over the letters that are not in `result`. Letters have one extent in both.
+/// Multiplies two operands and sums over the letters that are not in `result`. A letter has the
+/// same size in both.
 fn multiply_terms(
     n: &mut NodeLowering<'_, '_>,
     a: EinsumTerm,
@@ -209,9 +212,13 @@ fn multiply_terms(
     result: &[char],
 ) -> Result<EinsumTerm> {
     let (first, second) = (a.letters.clone(), b.letters.clone());
+    // A letter that stands in one operand only is summed before the product, which is then smaller
+    // by its extent.
     let a = a.sum_letters(n, |l| second.contains(&l) || result.contains(&l))?;
     let b = b.sum_letters(n, |l| first.contains(&l) || result.contains(&l))?;
     let both = |l: &char| a.letters.contains(l) && b.letters.contains(l);
+    // Each letter has one of four roles: in both operands and kept (batch), in both and summed (the
+    // inner dimension), or in one of them (rows, columns). That is a batched product of matrices.
     let batch: Vec<char> = result.iter().filter(|l| both(l)).copied().collect();
     let summed: Vec<char> =
         a.letters.iter().filter(|l| both(l) && !result.contains(l)).copied().collect();
@@ -223,7 +230,7 @@ fn multiply_terms(
     let count = |size: &[i64]| element_count(size).unwrap_or(0);
     let (batches, heights) = (sizes(&a, &batch, n), sizes(&a, &rows, n));
     let (depth, widths) = (count(&sizes(&a, &summed, n)), sizes(&b, &columns, n));
-    // One dimension for each group of letters, and none for a batch that is not there.
+    // One dimension for each group of letters, and none for an empty batch.
     let matrix = |height: i64, width: i64| -> Vec<i64> {
         let lead = if batches.is_empty() { None } else { Some(count(&batches)) };
         lead.into_iter().chain([height, width]).collect()
@@ -233,7 +240,7 @@ fn multiply_terms(
     let b = b.reorder_letters(n, &[&batch[..], &summed, &columns].concat())?;
     let b = b.reshape_term(n, &matrix(depth, count(&widths)))?;
     let operands = [GraphOperand::Tensor(a), GraphOperand::Tensor(b)];
-    let id = n.emit_part("product", "matmul", &operands, Json::Null)?;
+    let id = n.emit_part("product", "matmul", &operands)?;
     let letters = [&batch[..], &rows, &columns].concat();
     let id = EinsumTerm { id, letters: Vec::new() }
         .reshape_term(n, &[batches, heights, widths].concat())?;

@@ -1,4 +1,4 @@
-//! Elements looked up by index.
+//! Rules for elements that are looked up by index.
 
 use super::RuleTable;
 use super::rearrange::take_along_dim;
@@ -6,9 +6,8 @@ use crate::error::Result;
 use crate::literal::{LiteralNumbers, TensorLiteral, element_count};
 use crate::node::NodeLowering;
 use crate::walk::ModelValue;
-use serde_json::{Value as Json, json};
 use std::rc::Rc;
-use zellige_graph::{GraphOperand, TensorId};
+use zellige_graph::{GraphOperand, OpCall, TensorId};
 
 pub(super) const TABLE: RuleTable = &[
     ("Gather", lower_gather),
@@ -21,7 +20,7 @@ pub(super) const TABLE: RuleTable = &[
     ("Compress", lower_compress),
 ];
 
-/// Known indices with those from the end counted from the start.
+/// Checks known indices and counts negative ones from the start.
 fn wrap_indices(
     n: &NodeLowering<'_, '_>,
     index: &TensorLiteral,
@@ -39,9 +38,11 @@ fn wrap_indices(
     Ok(TensorLiteral { data, ..index.clone() })
 }
 
-/// The indices of operand 1 as a tensor. Those that are computed count from the start.
+/// The indices of operand 1 as a tensor. Computed indices must not be negative.
 fn index_tensor(n: &mut NodeLowering<'_, '_>, extent: i64) -> Result<TensorId> {
     match n.operand_literal(1)? {
+        // ONNX allows indices from -n to n - 1, and the card counts from the start only. Known ones
+        // are moved here.
         Some(index) if index.whole_numbers().is_some_and(|v| v.iter().any(|i| *i < 0)) => {
             let index = wrap_indices(n, &index, extent)?;
             let name = n.free_name("index");
@@ -64,35 +65,36 @@ fn lower_gather(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         {
             return Ok(vec![ModelValue::Known(Rc::new(made))]);
         }
+        // A scalar index removes the dimension, which a view does without moving an element.
         if let ([], [at]) = (&picked[..], at) {
             let x = n.operand_tensor(0)?;
-            let attributes = json!({"dim": dim, "index": at});
-            return Ok(vec![n.emit_result("select", &[GraphOperand::Tensor(x)], attributes)?]);
+            let call = OpCall::select(dim, *at);
+            return Ok(vec![n.emit_result(call, &[GraphOperand::Tensor(x)])?]);
         }
     }
     let x = GraphOperand::Tensor(n.operand_tensor(0)?);
     let index = index_tensor(n, size[dim])?;
+    // A lookup of rows of a matrix is an embedding; the card has a kernel for it.
     if dim == 0 && size.len() == 2 {
-        return Ok(vec![n.emit_result(
-            "embedding",
-            &[x, GraphOperand::Tensor(index)],
-            Json::Null,
-        )?]);
+        return Ok(vec![n.emit_result("embedding", &[x, GraphOperand::Tensor(index)])?]);
     }
     if picked.len() == 1 {
         return Ok(vec![n.emit_result(
-            "index_select",
+            OpCall::new("index_select").with("dim", dim),
             &[x, GraphOperand::Tensor(index)],
-            json!({"dim": dim}),
         )?]);
     }
+    // `index_select` takes a list, so an index of more dimensions is flattened and its shape put
+    // back in the place of the gathered dimension.
     let count = element_count(&picked).unwrap_or(0);
-    let flat =
-        n.emit_part("index", "reshape", &[GraphOperand::Tensor(index)], json!({"size": [count]}))?;
-    let rows =
-        n.emit_part("rows", "index_select", &[x, GraphOperand::Tensor(flat)], json!({"dim": dim}))?;
+    let flat = n.emit_part("index", OpCall::reshape([count]), &[GraphOperand::Tensor(index)])?;
+    let rows = n.emit_part(
+        "rows",
+        OpCall::new("index_select").with("dim", dim),
+        &[x, GraphOperand::Tensor(flat)],
+    )?;
     let shape = [&size[..dim], &picked, &size[dim + 1..]].concat();
-    Ok(vec![n.emit_result("reshape", &[GraphOperand::Tensor(rows)], json!({"size": shape}))?])
+    Ok(vec![n.emit_result(OpCall::reshape(shape), &[GraphOperand::Tensor(rows)])?])
 }
 
 fn lower_gather_elements(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
@@ -102,15 +104,17 @@ fn lower_gather_elements(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>
     let dim = n.normalize_dim(axis, size.len())?;
     let (x, index) = (n.operand_tensor(0)?, index_tensor(n, size[dim])?);
     let operands = [GraphOperand::Tensor(x), GraphOperand::Tensor(index)];
-    Ok(vec![n.emit_result("gather", &operands, json!({"dim": dim}))?])
+    Ok(vec![n.emit_result(OpCall::new("gather").with("dim", dim), &operands)?])
 }
 
-/// One tensor of indices for each leading dimension, from the last dimension of operand 1.
+/// One tensor of indices for each leading dimension, taken from the last dimension of operand 1.
 fn leading_indices(n: &mut NodeLowering<'_, '_>) -> Result<Vec<GraphOperand>> {
     let (size, index) = (n.operand_size(0)?, n.operand_size(1)?);
     let Some(count) = index.last().and_then(|c| usize::try_from(*c).ok()) else {
         return Err(n.refuse_operand(1, "a single number; accepted: tuples of indices"));
     };
+    // GatherND addresses the leading dimensions by tuples; the last dimension of the indices is the
+    // length of a tuple.
     if count == 0 || count > size.len() || index.len() < 2 {
         let message =
             format!("{index:?} holds tuples of {count}; accepted: lists of 1 to {}", size.len());
@@ -120,8 +124,8 @@ fn leading_indices(n: &mut NodeLowering<'_, '_>) -> Result<Vec<GraphOperand>> {
     let last = index.len() - 1;
     (0..count)
         .map(|k| {
-            let attributes = json!({"dim": last, "index": k});
-            n.emit_part(&format!("index{k}"), "select", std::slice::from_ref(&all), attributes)
+            let call = OpCall::select(last, i64::try_from(k).unwrap_or(i64::MAX));
+            n.emit_part(&format!("index{k}"), call, std::slice::from_ref(&all))
                 .map(GraphOperand::Tensor)
         })
         .collect()
@@ -129,10 +133,12 @@ fn leading_indices(n: &mut NodeLowering<'_, '_>) -> Result<Vec<GraphOperand>> {
 
 fn lower_gather_nd(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(2, 2)?;
+    // With batch dimensions every batch would index its own slice, for which the card has no
+    // operation.
     n.require_attribute_is("batch_dims", 0)?;
     let mut operands = vec![GraphOperand::Tensor(n.operand_tensor(0)?)];
     operands.extend(leading_indices(n)?);
-    Ok(vec![n.emit_result("index", &operands, Json::Null)?])
+    Ok(vec![n.emit_result("index", &operands)?])
 }
 
 fn lower_scatter_elements(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
@@ -141,6 +147,7 @@ fn lower_scatter_elements(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue
     let axis = n.int_attribute("axis", 0)?;
     let dim = n.normalize_dim(axis, size.len())?;
     let how = n.word_attribute("reduction", "none")?;
+    // `reduction` exists since opset 16, `max` and `min` since opset 18.
     let reduce = match how.as_str() {
         "none" => "none",
         "add" => "sum",
@@ -156,12 +163,16 @@ fn lower_scatter_elements(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue
     let (x, index, values) =
         (n.operand_tensor(0)?, index_tensor(n, size[dim])?, n.operand_tensor(2)?);
     let operands = [x, index, values].map(GraphOperand::Tensor);
-    Ok(vec![n.emit_result("scatter", &operands, json!({"dim": dim, "reduce": reduce}))?])
+    Ok(vec![
+        n.emit_result(OpCall::new("scatter").with("dim", dim).with("reduce", reduce), &operands)?,
+    ])
 }
 
 fn lower_scatter_nd(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(3, 3)?;
     let how = n.word_attribute("reduction", "none")?;
+    // The card's `index_put` accumulates by addition or replaces; there is no product and no
+    // extremum.
     let add = match how.as_str() {
         "none" => false,
         "add" => true,
@@ -173,13 +184,14 @@ fn lower_scatter_nd(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let mut operands = vec![GraphOperand::Tensor(n.operand_tensor(0)?)];
     operands.extend(leading_indices(n)?);
     operands.push(GraphOperand::Tensor(n.operand_tensor(2)?));
-    Ok(vec![n.emit_result("index_put", &operands, json!({"accumulate": add}))?])
+    Ok(vec![n.emit_result(OpCall::new("index_put").with("accumulate", add), &operands)?])
 }
 
-/// `on` in the place of an index along a new dimension, `off` elsewhere.
+/// `on` at the index along a new dimension, `off` elsewhere.
 fn lower_one_hot(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(3, 3)?;
     let axis = n.int_attribute("axis", -1)?;
+    // The depth is the extent of the result, so it has to be known.
     let depth = n.require_number(1, "the depth")?;
     let size = n.operand_size(0)?;
     let dim = n.normalize_dim(axis, size.len() + 1)?;
@@ -190,29 +202,26 @@ fn lower_one_hot(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let depth = depth as i64;
     let index = n.operand_tensor(0)?;
     let index = n.cast_tensor(index, zellige_float::Dtype::Int64)?;
-    // Those from -depth on count from the end; what is outside is nowhere.
+    // Indices from -depth on count from the end; an index out of range selects no position.
     let below = n.emit_with_number("lt", index, 0.0)?;
-    let moved = n.emit_part(
-        "moved",
-        "add",
-        &[GraphOperand::Tensor(index), GraphOperand::Whole(depth)],
-        Json::Null,
-    )?;
-    let index = n.emit_step("where", &[below, moved, index], Json::Null)?;
-    let index = n.emit_step("unsqueeze", &[index], json!({"dim": dim}))?;
+    let moved =
+        n.emit_part("moved", "add", &[GraphOperand::Tensor(index), GraphOperand::Whole(depth)])?;
+    let index = n.emit_step("where", &[below, moved, index])?;
+    let index = n.emit_step(OpCall::unsqueeze(dim), &[index])?;
     let mut shape = vec![1; size.len() + 1];
     shape[dim] = depth;
     let places = (0..depth).map(|i| i as f64).collect();
     let places = n.emit_numbers(&shape, places, zellige_float::Dtype::Int64, "places")?;
-    let mask = n.emit_step("eq", &[index, places], Json::Null)?;
+    let mask = n.emit_step("eq", &[index, places])?;
     let (values, dtype) = (n.operand_tensor(2)?, n.operand_dtype(2)?);
-    let off = n.emit_step("select", &[values], json!({"dim": 0, "index": 0}))?;
-    let on = n.emit_step("select", &[values], json!({"dim": 0, "index": 1}))?;
+    let off = n.emit_step(OpCall::select(0, 0), &[values])?;
+    // The operand `values` is the pair [off, on], in this order.
+    let on = n.emit_step(OpCall::select(0, 1), &[values])?;
     let operands = [mask, on, off].map(GraphOperand::Tensor);
-    Ok(vec![n.emit_result_as(dtype, "where", &operands, Json::Null)?])
+    Ok(vec![n.emit_result_as(dtype, "where", &operands)?])
 }
 
-/// The slices that a condition, which has to be known, is true for.
+/// The slices for which a condition is true. The condition must be known.
 fn lower_compress(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(2, 2)?;
     let condition =
@@ -223,22 +232,23 @@ fn lower_compress(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let dim = if n.has_attribute("axis") {
         n.normalize_dim(axis, size.len())?
     } else {
-        x = n.emit_step("reshape", &[x], json!({"size": [element_count(&size).unwrap_or(0)]}))?;
+        x = n.emit_step(OpCall::reshape([element_count(&size).unwrap_or(0)]), &[x])?;
         0
     };
     let extent = n.tensor_size(x)[dim];
     let kept = (0..condition.len()).filter(|i| condition.number_at(*i) != 0.0);
     let at: Vec<f64> = kept.map(|i| i as f64).collect();
+    // A condition may be shorter than the axis, and then the rest is left out; a true value beyond
+    // the axis names no slice.
     if at.last().is_some_and(|last| *last >= extent as f64) {
         let message = format!("{} truth values for {extent} slices", condition.len());
         return Err(n.refuse_operand(1, message));
     }
     let count = i64::try_from(at.len()).unwrap_or(0);
     if count == 0 {
-        let nothing = json!({"dim": dim, "start": 0, "end": 0});
-        return Ok(vec![n.emit_result("slice", &[GraphOperand::Tensor(x)], nothing)?]);
+        return Ok(vec![n.emit_result(OpCall::slice(dim, 0, 0), &[GraphOperand::Tensor(x)])?]);
     }
     let index = n.emit_numbers(&[count], at, zellige_float::Dtype::Int64, "index")?;
     let operands = [GraphOperand::Tensor(x), GraphOperand::Tensor(index)];
-    Ok(vec![n.emit_result("index_select", &operands, json!({"dim": dim}))?])
+    Ok(vec![n.emit_result(OpCall::new("index_select").with("dim", dim), &operands)?])
 }

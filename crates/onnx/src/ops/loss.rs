@@ -1,11 +1,10 @@
-//! Losses: the negative log of what was predicted for the right class.
+//! Rules for losses: the negative logarithm of the probability predicted for the right class.
 
 use super::RuleTable;
 use crate::error::Result;
 use crate::node::NodeLowering;
 use crate::walk::ModelValue;
-use serde_json::{Value as Json, json};
-use zellige_graph::{GraphOperand, TensorId};
+use zellige_graph::{GraphOperand, OpCall, TensorId};
 
 pub(super) const TABLE: RuleTable = &[
     ("NegativeLogLikelihoodLoss", |n| {
@@ -16,12 +15,15 @@ pub(super) const TABLE: RuleTable = &[
     ("SoftmaxCrossEntropyLoss", |n| {
         n.check_arity(2, 3)?;
         let x = n.operand_tensor(0)?;
-        let logs = n.emit_step("log_softmax", &[x], json!({"dim": 1}))?;
+        // The classes are dimension 1 by definition, and the logarithms are the optional second
+        // result.
+        let logs = n.emit_step(OpCall::new("log_softmax").with("dim", 1), &[x])?;
         Ok(vec![emit_class_loss(n, logs)?, ModelValue::Tensor(logs)])
     }),
 ];
 
-/// The loss of logarithms `[batch, classes, ..]` at the classes of operand 1, weighted by operand 2.
+/// The loss for logarithms `[batch, classes, ..]` at the classes of operand 1, weighted by operand
+/// 2.
 fn emit_class_loss(n: &mut NodeLowering<'_, '_>, x: TensorId) -> Result<ModelValue> {
     let (size, target) = (n.tensor_size(x), n.operand_size(1)?);
     if size.len() < 2
@@ -50,44 +52,44 @@ fn emit_class_loss(n: &mut NodeLowering<'_, '_>, x: TensorId) -> Result<ModelVal
             "ignored",
             "eq",
             &[GraphOperand::Tensor(classes), GraphOperand::Whole(ignored)],
-            Json::Null,
         )?;
-        at = n.emit_step("masked_fill", &[classes, mask], json!({"value": 0}))?;
+        // `ignore_index` may be outside of the classes (-100 in PyTorch), so a lookup would fail.
+        // Class 0 takes its place, and its loss is weighted with 0 below.
+        at = n.emit_step(OpCall::new("masked_fill").with("value", 0), &[classes, mask])?;
         gone = Some(mask);
     }
-    let index = n.emit_step("unsqueeze", &[at], json!({"dim": 1}))?;
-    let picked = n.emit_step("gather", &[x, index], json!({"dim": 1}))?;
-    let picked = n.emit_step("squeeze", &[picked], json!({"dim": 1}))?;
-    let mut loss = n.emit_step("neg", &[picked], Json::Null)?;
+    let index = n.emit_step(OpCall::unsqueeze(1), &[at])?;
+    let picked = n.emit_step(OpCall::new("gather").with("dim", 1), &[x, index])?;
+    let picked = n.emit_step(OpCall::squeeze(1), &[picked])?;
+    let mut loss = n.emit_step("neg", &[picked])?;
     let mut weights = None;
     if n.has_operand(2) {
         let (all, count) = (n.operand_tensor(2)?, target.iter().product::<i64>());
-        let flat = n.emit_step("reshape", &[at], json!({"size": [count]}))?;
-        let each = n.emit_step("index_select", &[all, flat], json!({"dim": 0}))?;
-        weights = Some(n.emit_step("reshape", &[each], json!({"size": target}))?);
+        let flat = n.emit_step(OpCall::reshape([count]), &[at])?;
+        let each = n.emit_step(OpCall::new("index_select").with("dim", 0), &[all, flat])?;
+        weights = Some(n.emit_step(OpCall::reshape(target), &[each])?);
     } else if let Some(mask) = gone {
-        let kept = n.emit_step("logical_not", &[mask], Json::Null)?;
-        weights = Some(n.emit_step("cast", &[kept], json!({"dtype": dtype.name()}))?);
+        let kept = n.emit_step("logical_not", &[mask])?;
+        weights = Some(n.emit_step(OpCall::cast(dtype), &[kept])?);
     }
+    // Ignored elements took the weight of class 0 in the lookup above.
     if let (Some(each), Some(mask), true) = (weights, gone, n.has_operand(2)) {
-        weights = Some(n.emit_step("masked_fill", &[each, mask], json!({"value": 0}))?);
+        weights = Some(n.emit_step(OpCall::new("masked_fill").with("value", 0), &[each, mask])?);
     }
     if let Some(weights) = weights {
-        loss = n.emit_step("mul", &[loss, weights], Json::Null)?;
+        loss = n.emit_step("mul", &[loss, weights])?;
     }
     let loss = GraphOperand::Tensor(loss);
     match (reduction.as_str(), weights) {
-        ("none", _) => n.emit_result("identity", &[loss], Json::Null),
-        ("sum", _) => n.emit_result("sum", &[loss], Json::Null),
-        (_, None) => n.emit_result("mean", &[loss], Json::Null),
+        ("none", _) => n.emit_result("identity", &[loss]),
+        ("sum", _) => n.emit_result("sum", &[loss]),
+        (_, None) => n.emit_result("mean", &[loss]),
+        // The mean of a weighted loss divides by the sum of the weights, not by the number of
+        // elements.
         (_, Some(weights)) => {
-            let sum = n.emit_part("sum", "sum", &[loss], Json::Null)?;
-            let total = n.emit_step("sum", &[weights], Json::Null)?;
-            n.emit_result(
-                "div",
-                &[GraphOperand::Tensor(sum), GraphOperand::Tensor(total)],
-                Json::Null,
-            )
+            let sum = n.emit_part("sum", "sum", &[loss])?;
+            let total = n.emit_step("sum", &[weights])?;
+            n.emit_result("div", &[GraphOperand::Tensor(sum), GraphOperand::Tensor(total)])
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The operations of ONNX and what each becomes. One file per family holds its table.
+//! The rules that lower the operations of ONNX. Each family has a file with its table.
 
 mod attention;
 mod constant;
@@ -27,9 +27,9 @@ use crate::walk::ModelValue;
 
 pub(crate) use rearrange::take_along_dim;
 
-/// What an operation of ONNX becomes: its results.
+/// Lowers a node and returns its results.
 type LoweringRule = fn(&mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>>;
-/// Operations of a family with their rules.
+/// The operations of a family with their rules.
 type RuleTable = &'static [(&'static str, LoweringRule)];
 
 const TABLES: &[RuleTable] = &[
@@ -53,7 +53,7 @@ const TABLES: &[RuleTable] = &[
     control::TABLE,
 ];
 
-/// The operations of ONNX that are read, by name.
+/// The names of the operations of ONNX that are supported.
 pub fn supported_operations() -> Vec<&'static str> {
     let tables = TABLES.iter().flat_map(|t| t.iter().map(|(name, _)| *name));
     let mut all: Vec<&str> = tables.chain(pointwise::plain_operations()).collect();
@@ -61,9 +61,11 @@ pub fn supported_operations() -> Vec<&'static str> {
     all
 }
 
-/// The results of a node.
+/// Lowers a node and returns its results.
 pub(crate) fn lower_node(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let op = n.op();
+    // First, because a file may bring its own definition of a node, under a domain that no one else
+    // knows.
     if let Some(function) = n.called_function() {
         return control::lower_call(n, function);
     }
@@ -75,6 +77,7 @@ pub(crate) fn lower_node(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>
         );
         return Err(n.refuse_node("no_such_op", message));
     }
+    // The names in the table of operations need no rule here, which keeps one list of them.
     if let Some(made) = pointwise::lower_plain(n)? {
         return Ok(made);
     }
@@ -94,6 +97,8 @@ fn refusal_reason(op: &str) -> String {
             let shared = |name: &str| {
                 name.chars().zip(op.chars()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count()
             };
+            // Names of ONNX share prefixes (`Reduce..`, `Conv..`), so a common beginning finds
+            // relatives that an edit distance would miss.
             let near = supported_operations().into_iter().filter(|name| shared(name) >= 4);
             return match near.max_by_key(|name| shared(name)) {
                 Some(name) => format!(

@@ -1,4 +1,4 @@
-//! Operations on elements.
+//! Rules for elementwise operations.
 
 use super::RuleTable;
 use crate::error::Result;
@@ -6,10 +6,9 @@ use crate::literal::{LiteralNumbers, TensorLiteral, broadcast_shapes, is_float, 
 use crate::node::NodeLowering;
 use crate::tensor::dtype_of_code;
 use crate::walk::ModelValue;
-use serde_json::{Value as Json, json};
 use std::rc::Rc;
 use zellige_float::Dtype;
-use zellige_graph::GraphOperand;
+use zellige_graph::{GraphOperand, OpCall};
 use zellige_op::TensorOp;
 
 pub(super) const TABLE: RuleTable = &[
@@ -40,12 +39,12 @@ pub(super) const TABLE: RuleTable = &[
     ("Shrink", lower_shrink),
 ];
 
-/// The names of those that the table of operations knows: one operation, without attributes.
+/// The names in the column `onnx` of the table of operations: they need no rule here.
 pub(super) fn plain_operations() -> impl Iterator<Item = &'static str> {
     TensorOp::all_rows().filter_map(|row| row.onnx)
 }
 
-/// Those that are one operation of the card, without attributes.
+/// Lowers a node that is one operation of the card, without attributes.
 pub(super) fn lower_plain(n: &mut NodeLowering<'_, '_>) -> Result<Option<Vec<ModelValue>>> {
     let op = n.op();
     let Some(row) = TensorOp::all_rows().find(|row| row.onnx == Some(op)) else { return Ok(None) };
@@ -62,17 +61,12 @@ pub(super) fn lower_plain(n: &mut NodeLowering<'_, '_>) -> Result<Option<Vec<Mod
             "Not" | "IsNaN" => Dtype::Bool,
             _ => n.operand_dtype(0)?,
         };
-        return Ok(Some(vec![n.emit_result_as(
-            dtype,
-            ours,
-            &[GraphOperand::Tensor(x)],
-            Json::Null,
-        )?]));
+        return Ok(Some(vec![n.emit_result_as(dtype, ours, &[GraphOperand::Tensor(x)])?]));
     }
-    lower_binary(n, ours, Json::Null).map(Some)
+    lower_binary(n, ours).map(Some)
 }
 
-/// The value of an operand as it is.
+/// Passes the value of an operand on.
 pub(super) fn pass_operand(n: &mut NodeLowering<'_, '_>, k: usize) -> Result<ModelValue> {
     match n.operand_literal(k)? {
         Some(literal) => Ok(ModelValue::Known(literal)),
@@ -104,6 +98,7 @@ fn fold_unary(op: &str, x: &TensorLiteral) -> Option<TensorLiteral> {
                 "Sqrt" => f64::sqrt,
                 "Floor" => f64::floor,
                 "Ceil" => f64::ceil,
+                // `Round` of ONNX rounds halves to even, unlike `round` of C.
                 "Round" => f64::round_ties_even,
                 "Reciprocal" => f64::recip,
                 "Exp" => f64::exp,
@@ -118,7 +113,7 @@ fn fold_unary(op: &str, x: &TensorLiteral) -> Option<TensorLiteral> {
     TensorLiteral { dtype: x.dtype, shape: x.shape.clone(), data }.round_to_dtype()
 }
 
-/// Two known operands, for what shapes are computed with.
+/// Folds two known operands, as computations of shapes need it.
 fn fold_binary(op: &str, a: &TensorLiteral, b: &TensorLiteral) -> Result<Option<TensorLiteral>> {
     type IntFold = fn(i64, i64) -> Option<i64>;
     type FloatFold = fn(f64, f64) -> f64;
@@ -138,7 +133,7 @@ fn fold_binary(op: &str, a: &TensorLiteral, b: &TensorLiteral) -> Result<Option<
                 "Mul" => (i64::checked_mul, |a, b| a * b),
                 "Div" => (i64::checked_div, |a, b| a / b),
                 "Mod" => (
-                    // The sign of the divisor.
+                    // The result has the sign of the divisor.
                     |a, b| {
                         a.checked_rem(b)
                             .map(|r| if r != 0 && (r < 0) != (b < 0) { r + b } else { r })
@@ -164,7 +159,7 @@ fn fold_known(n: &mut NodeLowering<'_, '_>, op: &str) -> Result<Option<Vec<Model
     Ok(None)
 }
 
-/// Two operands, at most one of them a number.
+/// Two operands, of which at most one is a plain number.
 fn binary_operands(n: &mut NodeLowering<'_, '_>) -> Result<[GraphOperand; 2]> {
     let (a, b) = (n.operand_size(0)?.len(), n.operand_size(1)?.len());
     let second = n.number_or_tensor(1, a)?;
@@ -177,16 +172,14 @@ fn binary_operands(n: &mut NodeLowering<'_, '_>) -> Result<[GraphOperand; 2]> {
     Ok([first, second])
 }
 
-fn lower_binary(
-    n: &mut NodeLowering<'_, '_>,
-    ours: &str,
-    attributes: Json,
-) -> Result<Vec<ModelValue>> {
+fn lower_binary(n: &mut NodeLowering<'_, '_>, call: impl Into<OpCall>) -> Result<Vec<ModelValue>> {
     n.check_arity(2, 2)?;
     if let Some(made) = fold_known(n, n.op())? {
         return Ok(made);
     }
     let (a, b) = (n.operand_meta(0)?, n.operand_meta(1)?);
+    // ONNX does not promote types: both operands share T. Pow has a type of its own for the
+    // exponent since opset 12.
     if a.1 != b.1 && n.op() != "Pow" {
         return Err(
             n.refuse_operand(1, format!("it is {} beside {}; both are of one type", b.1, a.1))
@@ -200,37 +193,41 @@ fn lower_binary(
         "Equal" | "Less" | "LessOrEqual" | "Greater" | "GreaterOrEqual" | "And" | "Or" | "Xor"
     );
     let dtype = if truth { Dtype::Bool } else { a.1 };
-    let operands = binary_operands(n)?;
-    if ours == "mul"
+    let (call, operands) = (call.into(), binary_operands(n)?);
+    if call.name() == "mul"
+        // The last product of a written-out GELU is a `mul`, so this is where the pattern is
+        // complete.
         && let Some(x) = super::gelu::match_written_gelu(n, &operands)
     {
-        return Ok(vec![n.emit_result("gelu", &[GraphOperand::Tensor(x)], Json::Null)?]);
+        return Ok(vec![n.emit_result("gelu", &[GraphOperand::Tensor(x)])?]);
     }
-    Ok(vec![n.emit_result_as(dtype, ours, &operands, attributes)?])
+    Ok(vec![n.emit_result_as(dtype, call, &operands)?])
 }
 
-/// Whole numbers are divided towards zero.
+/// Integers are divided toward zero.
 fn lower_div(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let whole = !is_float(n.operand_dtype(0)?);
-    lower_binary(n, "div", if whole { json!({"rounding_mode": "trunc"}) } else { Json::Null })
+    // ONNX's integer division truncates, as in C; PyTorch's plain `div` would give floats.
+    let div = OpCall::new("div");
+    lower_binary(n, if whole { div.with("rounding_mode", "trunc") } else { div })
 }
 
 fn lower_mod(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
-    // `fmod` has the sign of the dividend, the usual one that of the divisor.
+    // With `fmod` the result has the sign of the dividend, otherwise that of the divisor.
     let fmod = n.flag_attribute("fmod", false)?;
     if fmod {
         n.check_arity(2, 2)?;
         let (dtype, operands) = (n.operand_dtype(0)?, binary_operands(n)?);
-        return Ok(vec![n.emit_result_as(dtype, "fmod", &operands, Json::Null)?]);
+        return Ok(vec![n.emit_result_as(dtype, "fmod", &operands)?]);
     }
-    lower_binary(n, "remainder", Json::Null)
+    lower_binary(n, "remainder")
 }
 
 fn lower_shift(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let direction = n.word_attribute("direction", "")?;
     match direction.as_str() {
-        "LEFT" => lower_binary(n, "bitwise_left_shift", Json::Null),
-        "RIGHT" => lower_binary(n, "bitwise_right_shift", Json::Null),
+        "LEFT" => lower_binary(n, "bitwise_left_shift"),
+        "RIGHT" => lower_binary(n, "bitwise_right_shift"),
         other => {
             let message = format!("attribute `direction` is `{other}`; accepted: LEFT, RIGHT");
             Err(n.refuse_node("bad_attribute", message))
@@ -238,13 +235,13 @@ fn lower_shift(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     }
 }
 
-/// Any number of operands, two at a time.
-fn lower_chain(n: &mut NodeLowering<'_, '_>, ours: &str) -> Result<Vec<ModelValue>> {
+/// Combines any number of operands, two at a time.
+fn lower_chain(n: &mut NodeLowering<'_, '_>, ours: &'static str) -> Result<Vec<ModelValue>> {
     let count = n.operand_count();
     match count {
         0 => return Err(n.refuse_node("bad_operand", "it has no operands; accepted: 1 and more")),
         1 => return Ok(vec![pass_operand(n, 0)?]),
-        2 => return lower_binary(n, ours, Json::Null),
+        2 => return lower_binary(n, ours),
         _ => {}
     }
     let dtype = n.operand_dtype(0)?;
@@ -252,11 +249,11 @@ fn lower_chain(n: &mut NodeLowering<'_, '_>, ours: &str) -> Result<Vec<ModelValu
     for k in 1..count - 1 {
         let rank = n.tensor_size(sum).len();
         let next = n.number_or_tensor(k, rank)?;
-        sum = n.emit_part(ours, ours, &[GraphOperand::Tensor(sum), next], Json::Null)?;
+        sum = n.emit_part(ours, ours, &[GraphOperand::Tensor(sum), next])?;
     }
     let rank = n.tensor_size(sum).len();
     let last = n.number_or_tensor(count - 1, rank)?;
-    Ok(vec![n.emit_result_as(dtype, ours, &[GraphOperand::Tensor(sum), last], Json::Null)?])
+    Ok(vec![n.emit_result_as(dtype, ours, &[GraphOperand::Tensor(sum), last])?])
 }
 
 fn lower_mean(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
@@ -267,18 +264,12 @@ fn lower_mean(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let mut sum = n.operand_tensor(0)?;
     for k in 1..count {
         let next = n.operand_tensor(k)?;
-        sum = n.emit_part(
-            "sum",
-            "add",
-            &[GraphOperand::Tensor(sum), GraphOperand::Tensor(next)],
-            Json::Null,
-        )?;
+        sum =
+            n.emit_part("sum", "add", &[GraphOperand::Tensor(sum), GraphOperand::Tensor(next)])?;
     }
-    Ok(vec![n.emit_result(
-        "div",
-        &[GraphOperand::Tensor(sum), GraphOperand::Number(count as f64)],
-        Json::Null,
-    )?])
+    Ok(vec![
+        n.emit_result("div", &[GraphOperand::Tensor(sum), GraphOperand::Number(count as f64)])?,
+    ])
 }
 
 fn lower_where(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
@@ -328,51 +319,43 @@ fn lower_where(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         }
         GraphOperand::Tensor(_) => n.number_or_tensor(1, rank.max(b.len()))?,
     };
-    Ok(vec![n.emit_result_as(dtype, "where", &[mask, first, second], Json::Null)?])
+    Ok(vec![n.emit_result_as(dtype, "where", &[mask, first, second])?])
 }
 
 fn lower_clip(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 3)?;
     let (dtype, x) = (n.operand_dtype(0)?, n.operand_tensor(0)?);
-    let mut bounds = serde_json::Map::new();
-    // Before opset 11 they are attributes.
+    let mut clamp = OpCall::new("clamp");
+    // Before opset 11 the bounds are attributes.
     for name in ["min", "max"] {
         let bound = n.float_attribute(name, 0.0)?;
         if n.has_attribute(name) {
-            bounds.insert(name.into(), crate::literal::number_json(bound));
+            clamp = clamp.with_number(name, bound);
         }
     }
-    if !bounds.is_empty() {
-        return Ok(vec![n.emit_result_as(
-            dtype,
-            "clamp",
-            &[GraphOperand::Tensor(x)],
-            Json::Object(bounds),
-        )?]);
+    if !clamp.attributes().is_empty() {
+        return Ok(vec![n.emit_result_as(dtype, clamp, &[GraphOperand::Tensor(x)])?]);
     }
     for (k, name) in [(1, "min"), (2, "max")] {
         if n.has_operand(k)
             && let Some(l) = n.operand_literal(k)?
             && l.len() == 1
         {
-            bounds.insert(name.into(), crate::literal::number_json(l.number_at(0)));
+            clamp = clamp.with_number(name, l.number_at(0));
         }
     }
     let given = [1, 2].into_iter().filter(|k| n.has_operand(*k)).count();
-    if bounds.len() == given {
-        return Ok(vec![n.emit_result_as(
-            dtype,
-            "clamp",
-            &[GraphOperand::Tensor(x)],
-            Json::Object(bounds),
-        )?]);
+    // Both bounds are constants in nearly all models. Computed ones are tensors, which `clamp` does
+    // not take.
+    if clamp.attributes().len() == given {
+        return Ok(vec![n.emit_result_as(dtype, clamp, &[GraphOperand::Tensor(x)])?]);
     }
     let mut at = x;
     for (k, op) in [(1, "maximum"), (2, "minimum")] {
         if n.has_operand(k) {
             let rank = n.tensor_size(at).len();
             let bound = n.number_or_tensor(k, rank)?;
-            at = n.emit_part(op, op, &[GraphOperand::Tensor(at), bound], Json::Null)?;
+            at = n.emit_part(op, op, &[GraphOperand::Tensor(at), bound])?;
         }
     }
     Ok(vec![n.convert_result(at, dtype)?])
@@ -388,8 +371,8 @@ fn convert_operand(n: &mut NodeLowering<'_, '_>, dtype: Dtype) -> Result<Vec<Mod
     Ok(vec![n.convert_result(x, dtype)?])
 }
 
-/// What `saturate` asks for, where the conversion itself does otherwise: float8_e4m3fn always
-/// saturates, the other float8 formats never do.
+/// Adds the clamp of `saturate`, where the conversion itself does not have that effect: conversions
+/// to float8_e4m3fn always saturate, those to the other float8 formats never do.
 fn convert_saturating(
     n: &mut NodeLowering<'_, '_>,
     dtype: Dtype,
@@ -409,13 +392,15 @@ fn convert_saturating(
         return convert_operand(n, dtype);
     }
     let x = GraphOperand::Tensor(n.operand_tensor(0)?);
-    let x = n.emit_part("within", "clamp", &[x], json!({"min": -most, "max": most}))?;
+    let x =
+        n.emit_part("within", OpCall::new("clamp").with("min", -most).with("max", most), &[x])?;
     Ok(vec![n.convert_result(x, dtype)?])
 }
 
 fn lower_cast(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let saturate = n.int_attribute("saturate", 1)? != 0;
+    // It concerns float8e8m0 only, a type that is refused.
     n.word_attribute("round_mode", "up")?;
     let code = n.int_attribute("to", 0)?;
     let dtype = dtype_of_code(code)
@@ -430,25 +415,26 @@ fn lower_cast_like(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     convert_saturating(n, dtype, saturate)
 }
 
-/// One operand and an attribute of another name.
+/// An operation of one operand whose attribute has another name here.
 fn lower_with_attribute(
     n: &mut NodeLowering<'_, '_>,
-    ours: &str,
+    ours: &'static str,
     attribute: &'static str,
     default: f32,
     name: &str,
 ) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let (x, value) = (n.operand_tensor(0)?, n.float_attribute(attribute, default)?);
-    let mut attributes = serde_json::Map::new();
-    attributes.insert(name.into(), json!(value));
-    Ok(vec![n.emit_result(ours, &[GraphOperand::Tensor(x)], Json::Object(attributes))?])
+    let call = OpCall::new(ours).with(name, value);
+    Ok(vec![n.emit_result(call, &[GraphOperand::Tensor(x)])?])
 }
 
 fn lower_gelu(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let (x, how) = (n.operand_tensor(0)?, n.word_attribute("approximate", "none")?);
-    Ok(vec![n.emit_result("gelu", &[GraphOperand::Tensor(x)], json!({"approximate": how}))?])
+    Ok(vec![
+        n.emit_result(OpCall::new("gelu").with("approximate", how), &[GraphOperand::Tensor(x)])?,
+    ])
 }
 
 fn lower_selu(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
@@ -458,14 +444,11 @@ fn lower_selu(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let x = n.operand_tensor(0)?;
     let usual = (alpha - 1.673_263_242).abs() < 1e-5 && (gamma - 1.050_700_987).abs() < 1e-5;
     if usual {
-        return Ok(vec![n.emit_result("selu", &[GraphOperand::Tensor(x)], Json::Null)?]);
+        return Ok(vec![n.emit_result("selu", &[GraphOperand::Tensor(x)])?]);
     }
-    let bent = n.emit_part("bent", "elu", &[GraphOperand::Tensor(x)], json!({"alpha": alpha}))?;
-    Ok(vec![n.emit_result(
-        "mul",
-        &[GraphOperand::Tensor(bent), GraphOperand::Number(gamma)],
-        Json::Null,
-    )?])
+    let bent =
+        n.emit_part("bent", OpCall::new("elu").with("alpha", alpha), &[GraphOperand::Tensor(x)])?;
+    Ok(vec![n.emit_result("mul", &[GraphOperand::Tensor(bent), GraphOperand::Number(gamma)])?])
 }
 
 fn lower_prelu(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
@@ -473,31 +456,27 @@ fn lower_prelu(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let x = GraphOperand::Tensor(n.operand_tensor(0)?);
     let rank = n.operand_size(0)?.len();
     let slope = n.number_or_tensor(1, rank)?;
-    let falling =
-        GraphOperand::Tensor(n.emit_part("falling", "mul", &[x.clone(), slope], Json::Null)?);
-    let mask =
-        n.emit_part("positive", "gt", &[x.clone(), GraphOperand::Number(0.0)], Json::Null)?;
-    Ok(vec![n.emit_result("where", &[GraphOperand::Tensor(mask), x, falling], Json::Null)?])
+    // A product and a choice: `where` keeps the bits of positive elements, which a formula with max
+    // and min may not.
+    let falling = GraphOperand::Tensor(n.emit_part("falling", "mul", &[x.clone(), slope])?);
+    let mask = n.emit_part("positive", "gt", &[x.clone(), GraphOperand::Number(0.0)])?;
+    Ok(vec![n.emit_result("where", &[GraphOperand::Tensor(mask), x, falling])?])
 }
 
 fn lower_hard_sigmoid(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let (alpha, beta) = (n.float_attribute("alpha", 0.2)?, n.float_attribute("beta", 0.5)?);
     let x = GraphOperand::Tensor(n.operand_tensor(0)?);
+    // PyTorch's hardsigmoid is x / 6 + 1 / 2, and this is how its exporter writes it.
     if (alpha - 1.0 / 6.0).abs() < 1e-6 && beta == 0.5 {
-        return Ok(vec![n.emit_result("hardsigmoid", &[x], Json::Null)?]);
+        return Ok(vec![n.emit_result("hardsigmoid", &[x])?]);
     }
-    let line = n.emit_part("scaled", "mul", &[x, GraphOperand::Number(alpha)], Json::Null)?;
-    let line = n.emit_part(
-        "line",
-        "add",
-        &[GraphOperand::Tensor(line), GraphOperand::Number(beta)],
-        Json::Null,
-    )?;
+    let line = n.emit_part("scaled", "mul", &[x, GraphOperand::Number(alpha)])?;
+    let line =
+        n.emit_part("line", "add", &[GraphOperand::Tensor(line), GraphOperand::Number(beta)])?;
     Ok(vec![n.emit_result(
-        "clamp",
+        OpCall::new("clamp").with("min", 0.0).with("max", 1.0),
         &[GraphOperand::Tensor(line)],
-        json!({"min": 0.0, "max": 1.0}),
     )?])
 }
 
@@ -505,32 +484,27 @@ fn lower_swish(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let (x, alpha) = (GraphOperand::Tensor(n.operand_tensor(0)?), n.float_attribute("alpha", 1.0)?);
     if alpha == 1.0 {
-        return Ok(vec![n.emit_result("silu", &[x], Json::Null)?]);
+        return Ok(vec![n.emit_result("silu", &[x])?]);
     }
-    let inner =
-        n.emit_part("scaled", "mul", &[x.clone(), GraphOperand::Number(alpha)], Json::Null)?;
-    let gate = n.emit_part("gate", "sigmoid", &[GraphOperand::Tensor(inner)], Json::Null)?;
-    Ok(vec![n.emit_result("mul", &[x, GraphOperand::Tensor(gate)], Json::Null)?])
+    let inner = n.emit_part("scaled", "mul", &[x.clone(), GraphOperand::Number(alpha)])?;
+    let gate = n.emit_part("gate", "sigmoid", &[GraphOperand::Tensor(inner)])?;
+    Ok(vec![n.emit_result("mul", &[x, GraphOperand::Tensor(gate)])?])
 }
 
 fn lower_softsign(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let x = GraphOperand::Tensor(n.operand_tensor(0)?);
-    let size = n.emit_part("abs", "abs", std::slice::from_ref(&x), Json::Null)?;
-    let below = n.emit_part(
-        "below",
-        "add",
-        &[GraphOperand::Tensor(size), GraphOperand::Number(1.0)],
-        Json::Null,
-    )?;
-    Ok(vec![n.emit_result("div", &[x, GraphOperand::Tensor(below)], Json::Null)?])
+    let size = n.emit_part("abs", "abs", std::slice::from_ref(&x))?;
+    let below =
+        n.emit_part("below", "add", &[GraphOperand::Tensor(size), GraphOperand::Number(1.0)])?;
+    Ok(vec![n.emit_result("div", &[x, GraphOperand::Tensor(below)])?])
 }
 
 fn lower_thresholded(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let (x, alpha) = (n.operand_tensor(0)?, n.float_attribute("alpha", 1.0)?);
-    let attributes = json!({"threshold": alpha, "value": 0.0});
-    Ok(vec![n.emit_result("threshold", &[GraphOperand::Tensor(x)], attributes)?])
+    let call = OpCall::new("threshold").with("threshold", alpha).with("value", 0.0);
+    Ok(vec![n.emit_result(call, &[GraphOperand::Tensor(x)])?])
 }
 
 fn lower_is_inf(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
@@ -540,21 +514,17 @@ fn lower_is_inf(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let x = n.operand_tensor(0)?;
     let inf = match (below, above) {
         (true, true) => {
-            return Ok(vec![n.emit_result("isinf", &[GraphOperand::Tensor(x)], Json::Null)?]);
+            return Ok(vec![n.emit_result("isinf", &[GraphOperand::Tensor(x)])?]);
         }
         (false, true) => f64::INFINITY,
         (true, false) => f64::NEG_INFINITY,
         (false, false) => f64::NAN,
     };
-    // Nothing is equal to NaN.
-    Ok(vec![n.emit_result(
-        "eq",
-        &[GraphOperand::Tensor(x), GraphOperand::Number(inf)],
-        Json::Null,
-    )?])
+    // No element is equal to NaN, so the comparison is false everywhere.
+    Ok(vec![n.emit_result("eq", &[GraphOperand::Tensor(x), GraphOperand::Number(inf)])?])
 }
 
-/// Nothing is dropped outside of training, and where the ratio is 0; the mask says that all is kept.
+/// Nothing is dropped in inference or with the ratio 0; the mask is true everywhere.
 fn lower_dropout(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 3)?;
     n.int_attribute("seed", 0)?;
@@ -572,11 +542,10 @@ fn lower_dropout(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     if n.result_count() > 1 {
         let size = n.operand_size(0)?;
         let name = n.free_name("mask");
-        // Before opset 10 the mask has the type of the operand.
+        // Before opset 10 the mask has the dtype of the operand.
         let dtype = if n.opset() < 10 { n.operand_dtype(0)? } else { Dtype::Bool };
-        let attributes = json!({"size": size, "value": 1, "dtype": dtype.name()});
-        let attributes = attributes.as_object().cloned().unwrap_or_default();
-        let mask = n.import.builder.add_op("full", &[], &attributes, &[&name]);
+        let full = OpCall::new("full").with("size", size).with("value", 1);
+        let mask = n.import.builder.add_call(&full.with("dtype", dtype.name()), &[], &[&name]);
         made.push(ModelValue::Tensor(mask.map_err(|e| n.refuse_node(e.kind, e.message))?[0]));
     }
     Ok(made)
@@ -589,7 +558,7 @@ fn lower_shrink(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let (low, high) = (n.emit_with_number("lt", x, -lambd)?, n.emit_with_number("gt", x, lambd)?);
     let (up, down) = (n.emit_with_number("add", x, bias)?, n.emit_with_number("sub", x, bias)?);
     let low = [GraphOperand::Tensor(low), GraphOperand::Tensor(up), GraphOperand::Number(0.0)];
-    let low = n.emit_part("low", "where", &low, Json::Null)?;
+    let low = n.emit_part("low", "where", &low)?;
     let high = [high, down, low].map(GraphOperand::Tensor);
-    Ok(vec![n.emit_result_as(dtype, "where", &high, Json::Null)?])
+    Ok(vec![n.emit_result_as(dtype, "where", &high)?])
 }

@@ -1,4 +1,4 @@
-//! Quantized numbers: whole numbers or float8 times a scale, and products of them.
+//! Rules for quantized numbers: integers or float8 times a scale, and products of them.
 
 use super::RuleTable;
 use super::window;
@@ -8,9 +8,8 @@ use crate::literal::is_float;
 use crate::node::NodeLowering;
 use crate::tensor::dtype_of_code;
 use crate::walk::ModelValue;
-use serde_json::{Value as Json, json};
 use zellige_float::Dtype;
-use zellige_graph::TensorId;
+use zellige_graph::{OpCall, TensorId};
 
 pub(super) const TABLE: RuleTable = &[
     ("QuantizeLinear", lower_quantize),
@@ -22,8 +21,8 @@ pub(super) const TABLE: RuleTable = &[
     ("QLinearConv", lower_quantized_conv),
 ];
 
-/// A scale or a zero point that broadcasts with a tensor of this size: one number, one for each slice of an
-/// axis, or one for each block of it.
+/// Broadcasts a scale or a zero point to a tensor of this size: one number, one for each slice of
+/// an axis, or one for each block of it.
 fn spread_parameter(
     n: &mut NodeLowering<'_, '_>,
     x: TensorId,
@@ -32,18 +31,15 @@ fn spread_parameter(
     block: i64,
 ) -> Result<TensorId> {
     let own = n.tensor_size(x);
+    // A scale of one element may be written with shape [1]; it must not add a dimension.
     if own.iter().all(|e| *e == 1) {
-        return if own.is_empty() {
-            Ok(x)
-        } else {
-            n.emit_step("reshape", &[x], json!({"size": []}))
-        };
+        return if own.is_empty() { Ok(x) } else { n.emit_step(OpCall::reshape([]), &[x]) };
     }
     let dim = n.normalize_dim(axis, size.len())?;
     if own.len() == 1 && size[dim] == own[0] {
         let mut shape = vec![1; size.len()];
         shape[dim] = own[0];
-        return n.emit_step("reshape", &[x], json!({"size": shape}));
+        return n.emit_step(OpCall::reshape(shape), &[x]);
     }
     let fits = own.len() == size.len()
         && block > 0
@@ -56,14 +52,19 @@ fn spread_parameter(
         );
         return Err(n.refuse_node("bad_operand", message));
     }
-    let each = n.emit_step("repeat_interleave", &[x], json!({"repeats": block, "dim": dim}))?;
+    // Blocks exist since opset 21; the last one of an axis may be shorter.
+    let each = n.emit_step(
+        OpCall::new("repeat_interleave").with("repeats", block).with("dim", dim),
+        &[x],
+    )?;
     if own[dim] * block == size[dim] {
         return Ok(each);
     }
-    n.emit_step("slice", &[each], json!({"dim": dim, "start": 0, "end": size[dim]}))
+    n.emit_step(OpCall::slice(dim, 0, size[dim]), &[each])
 }
 
-/// Numbers rounded to whole ones around a zero point and kept in the range of a dtype; float8 as they are.
+/// Rounds numbers to integers, adds a zero point and clamps them to the range of a dtype; float8 is
+/// only clamped.
 fn round_and_store(
     n: &mut NodeLowering<'_, '_>,
     x: TensorId,
@@ -71,6 +72,8 @@ fn round_and_store(
     dtype: Dtype,
 ) -> Result<ModelValue> {
     if is_float(dtype) {
+        // float8 formats saturate to their largest finite value under `saturate` = 1, the only
+        // accepted value.
         let most = match dtype {
             Dtype::Float8E4m3fn => 448.0,
             Dtype::Float8E5m2 | Dtype::Float8E5m2fnuz => 57_344.0,
@@ -80,17 +83,18 @@ fn round_and_store(
                 return Err(n.refuse_node("bad_operand", message));
             }
         };
-        let x = n.emit_step("clamp", &[x], json!({"min": -most, "max": most}))?;
+        let x = n.emit_step(OpCall::new("clamp").with("min", -most).with("max", most), &[x])?;
         return n.convert_result(x, dtype);
     }
     let Some((low, high)) = integer_range(dtype) else {
         return Err(n.refuse_node("bad_operand", format!("{dtype} has no quantized numbers")));
     };
-    let mut x = n.emit_step("round", &[x], Json::Null)?;
+    // Rounded to nearest even before the zero point is added: adding first would move ties.
+    let mut x = n.emit_step("round", &[x])?;
     if let Some(zero) = zero {
-        x = n.emit_step("add", &[x, zero], Json::Null)?;
+        x = n.emit_step("add", &[x, zero])?;
     }
-    let x = n.emit_step("clamp", &[x], json!({"min": low, "max": high}))?;
+    let x = n.emit_step(OpCall::new("clamp").with("min", low).with("max", high), &[x])?;
     n.convert_result(x, dtype)
 }
 
@@ -102,6 +106,7 @@ fn lower_quantize(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let asked = n.int_attribute("output_dtype", 0)?;
     let dtype = match (n.has_operand(2), asked) {
         (true, _) => n.operand_dtype(2)?,
+        // The default of the specification without a zero point and without `output_dtype`.
         (false, 0) => Dtype::Uint8,
         (false, code) => dtype_of_code(code).map_err(|e| {
             n.refuse_node("bad_attribute", format!("attribute `output_dtype` is {e}"))
@@ -112,7 +117,7 @@ fn lower_quantize(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let x = n.cast_tensor(x, Dtype::Float32)?;
     let scale = n.cast_tensor(scale, Dtype::Float32)?;
     let scale = spread_parameter(n, scale, &size, axis, block)?;
-    let x = n.emit_step("div", &[x, scale], Json::Null)?;
+    let x = n.emit_step("div", &[x, scale])?;
     let mut zero = None;
     if n.has_operand(2) && !is_float(dtype) {
         let point = n.operand_tensor(2)?;
@@ -122,7 +127,7 @@ fn lower_quantize(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     Ok(vec![round_and_store(n, x, zero, dtype)?])
 }
 
-/// Whole numbers or float8 as float32, less their zero point.
+/// Converts integers or float8 to float32 and subtracts their zero point.
 fn center_operand(
     n: &mut NodeLowering<'_, '_>,
     k: usize,
@@ -134,11 +139,11 @@ fn center_operand(
     if !n.has_operand(zero) || is_float(n.operand_dtype(zero)?) {
         return n.cast_tensor(x, Dtype::Float32);
     }
-    // Whole numbers are subtracted as such: float32 does not hold all of 32 bits.
+    // Integers are subtracted as integers, because float32 does not hold all 32 bits.
     let (x, point) = (n.cast_tensor(x, Dtype::Int32)?, n.operand_tensor(zero)?);
     let point = n.cast_tensor(point, Dtype::Int32)?;
     let point = spread_parameter(n, point, &size, axis, block)?;
-    let x = n.emit_step("sub", &[x, point], Json::Null)?;
+    let x = n.emit_step("sub", &[x, point])?;
     n.cast_tensor(x, Dtype::Float32)
 }
 
@@ -157,31 +162,33 @@ fn lower_dequantize(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let scale = n.operand_tensor(1)?;
     let scale = n.cast_tensor(scale, Dtype::Float32)?;
     let scale = spread_parameter(n, scale, &size, axis, block)?;
-    let y = n.emit_step("mul", &[x, scale], Json::Null)?;
+    let y = n.emit_step("mul", &[x, scale])?;
     Ok(vec![n.convert_result(y, dtype)?])
 }
 
-/// Into 8 bits without a sign, by the range of the numbers themselves.
+/// Quantizes to unsigned 8 bits, with a scale from the range of the numbers.
 fn lower_dynamic_quantize(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let x = n.operand_tensor(0)?;
-    let high = n.emit_step("amax", &[x], Json::Null)?;
-    let high = n.emit_step("clamp", &[high], json!({"min": 0.0}))?;
-    let low = n.emit_step("amin", &[x], Json::Null)?;
-    let low = n.emit_step("clamp", &[low], json!({"max": 0.0}))?;
-    let span = n.emit_step("sub", &[high, low], Json::Null)?;
+    let high = n.emit_step("amax", &[x])?;
+    // The range is extended to 0, because padding and ReLU need a zero that is exact.
+    let high = n.emit_step(OpCall::new("clamp").with("min", 0.0), &[high])?;
+    let low = n.emit_step("amin", &[x])?;
+    let low = n.emit_step(OpCall::new("clamp").with("max", 0.0), &[low])?;
+    let span = n.emit_step("sub", &[high, low])?;
     let scale = n.emit_with_number("div", span, 255.0)?;
-    let point = n.emit_step("div", &[low, scale], Json::Null)?;
-    let point = n.emit_step("neg", &[point], Json::Null)?;
-    let point = n.emit_step("round", &[point], Json::Null)?;
-    let point = n.emit_step("clamp", &[point], json!({"min": 0, "max": 255}))?;
-    let y = n.emit_step("div", &[x, scale], Json::Null)?;
+    let point = n.emit_step("div", &[low, scale])?;
+    let point = n.emit_step("neg", &[point])?;
+    let point = n.emit_step("round", &[point])?;
+    let point = n.emit_step(OpCall::new("clamp").with("min", 0).with("max", 255), &[point])?;
+    let y = n.emit_step("div", &[x, scale])?;
     let y = round_and_store(n, y, Some(point), Dtype::Uint8)?;
     let point = n.cast_tensor(point, Dtype::Uint8)?;
     Ok(vec![y, ModelValue::Tensor(scale), ModelValue::Tensor(point)])
 }
 
-/// A factor of a product of whole numbers, less its zero point: one number, or one for each row or column.
+/// Subtracts the zero point from a factor of an integer product: one number, or one for each row or
+/// column.
 fn center_factor(
     n: &mut NodeLowering<'_, '_>,
     k: usize,
@@ -196,10 +203,11 @@ fn center_factor(
     let point = n.operand_tensor(zero)?;
     let point = n.cast_tensor(point, Dtype::Int32)?;
     let point = spread_over_matrix(n, point, &size, axis)?;
-    n.emit_step("sub", &[x, point], Json::Null)
+    n.emit_step("sub", &[x, point])
 }
 
-/// A scale or zero point of a matrix: one number, one for each slice of an axis, or of the matrix's own rank.
+/// Broadcasts a scale or zero point of a matrix: one number, one for each slice of an axis, or a
+/// tensor of the matrix's rank.
 fn spread_over_matrix(
     n: &mut NodeLowering<'_, '_>,
     x: TensorId,
@@ -215,7 +223,7 @@ fn spread_over_matrix(
 fn lower_matmul_integer(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(2, 4)?;
     let (a, b) = (center_factor(n, 0, 2, -2)?, center_factor(n, 1, 3, -1)?);
-    let y = n.emit_step("matmul", &[a, b], Json::Null)?;
+    let y = n.emit_step("matmul", &[a, b])?;
     Ok(vec![n.convert_result(y, Dtype::Int32)?])
 }
 
@@ -226,7 +234,7 @@ fn lower_conv_integer(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     Ok(vec![n.convert_result(y, Dtype::Int32)?])
 }
 
-/// A product of whole numbers with its scales, quantized by those of the result.
+/// Multiplies an integer product by its scales and quantizes it with those of the result.
 fn rescale_product(
     n: &mut NodeLowering<'_, '_>,
     product: TensorId,
@@ -234,12 +242,14 @@ fn rescale_product(
     result: [usize; 2],
 ) -> Result<ModelValue> {
     let x = n.cast_tensor(product, Dtype::Float32)?;
-    let mut factor = n.emit_step("mul", &scales, Json::Null)?;
+    // One factor for both scales and the result's: each further product with the whole matrix would
+    // round again.
+    let mut factor = n.emit_step("mul", &scales)?;
     let to = n.operand_tensor(result[0])?;
     let to = n.cast_tensor(to, Dtype::Float32)?;
     let to = spread_parameter(n, to, &[], 0, 0)?;
-    factor = n.emit_step("div", &[factor, to], Json::Null)?;
-    let y = n.emit_step("mul", &[x, factor], Json::Null)?;
+    factor = n.emit_step("div", &[factor, to])?;
+    let y = n.emit_step("mul", &[x, factor])?;
     let (point, dtype) = (n.operand_tensor(result[1])?, n.operand_dtype(result[1])?);
     let point = n.cast_tensor(point, Dtype::Float32)?;
     let point = spread_parameter(n, point, &[], 0, 0)?;
@@ -250,7 +260,7 @@ fn rescale_product(
 fn lower_quantized_matmul(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(8, 8)?;
     let (a, b) = (center_factor(n, 0, 2, -2)?, center_factor(n, 3, 5, -1)?);
-    let product = n.emit_step("matmul", &[a, b], Json::Null)?;
+    let product = n.emit_step("matmul", &[a, b])?;
     let (left, right) = (n.operand_size(0)?, n.operand_size(3)?);
     let mut scales = Vec::new();
     for (k, size, axis) in [(1, &left, -2), (4, &right, -1)] {
@@ -261,7 +271,7 @@ fn lower_quantized_matmul(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue
     Ok(vec![rescale_product(n, product, [scales[0], scales[1]], [6, 7])?])
 }
 
-/// As the product, with a bias of 32 bits as operand 8.
+/// As for the matrix product, with a bias of 32 bits as operand 8.
 fn lower_quantized_conv(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(8, 9)?;
     let (x, w) = (center_factor(n, 0, 2, 1)?, center_factor(n, 3, 5, 0)?);

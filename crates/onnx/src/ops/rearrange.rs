@@ -1,17 +1,15 @@
-//! Elements in other places: joined, repeated, padded, masked.
+//! Rules that rearrange elements: concatenation, repetition, padding, masks.
 
 use super::RuleTable;
 use super::pointwise::pass_operand;
 use crate::error::Result;
 use crate::literal::{
-    self, LiteralNumbers, TensorLiteral, element_count, number_json, row_major_strides,
-    strided_indices,
+    self, LiteralNumbers, TensorLiteral, element_count, row_major_strides, strided_indices,
 };
 use crate::node::NodeLowering;
 use crate::walk::ModelValue;
-use serde_json::json;
 use std::rc::Rc;
-use zellige_graph::GraphOperand;
+use zellige_graph::{GraphOperand, OpCall};
 
 pub(super) const TABLE: RuleTable = &[
     ("Concat", lower_concat),
@@ -40,6 +38,7 @@ fn lower_concat(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     for k in 0..count {
         known.extend(n.operand_literal(k)?);
     }
+    // Concatenating known numbers is how exporters build the target of a Reshape.
     if known.len() == count
         && rank == 1
         && known.iter().map(|l| l.len()).sum::<usize>() <= literal::MAX_LITERAL_ELEMENTS
@@ -50,10 +49,10 @@ fn lower_concat(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     for k in 0..count {
         operands.push(GraphOperand::Tensor(n.operand_tensor(k)?));
     }
-    Ok(vec![n.emit_result("cat", &operands, json!({"dim": dim}))?])
+    Ok(vec![n.emit_result(OpCall::cat(dim), &operands)?])
 }
 
-/// Known lists one after the other.
+/// Concatenates known lists.
 fn join_lists(lists: &[Rc<TensorLiteral>]) -> TensorLiteral {
     let dtype = lists[0].dtype;
     let count: i64 = lists.iter().map(|l| l.shape[0]).sum();
@@ -90,7 +89,9 @@ fn lower_tile(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         ))]);
     }
     let x = n.operand_tensor(0)?;
-    Ok(vec![n.emit_result("repeat", &[GraphOperand::Tensor(x)], json!({"repeats": repeats}))?])
+    Ok(vec![
+        n.emit_result(OpCall::new("repeat").with("repeats", repeats), &[GraphOperand::Tensor(x)])?,
+    ])
 }
 
 fn lower_pad(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
@@ -99,6 +100,7 @@ fn lower_pad(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let ours = match mode.as_str() {
         "constant" => "constant",
         "reflect" => "reflect",
+        // PyTorch's names of the same modes; `wrap` exists since opset 19.
         "edge" => "replicate",
         "wrap" => "circular",
         other => {
@@ -108,7 +110,7 @@ fn lower_pad(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         }
     };
     let rank = n.operand_size(0)?.len();
-    // Before opset 11 the pads are an attribute, and so is the value.
+    // Before opset 11 the pads and the value are attributes.
     let pads = match n.ints_attribute("pads")? {
         Some(pads) => pads,
         None => n.require_ints(1, "the pads")?,
@@ -125,7 +127,7 @@ fn lower_pad(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
             format!("{} numbers; accepted: {}, two for each axis", pads.len(), 2 * axes.len());
         return Err(n.refuse_operand(1, message));
     }
-    // Pairs from the last dimension on, up to the first that is padded.
+    // Pairs from the last dimension back to the first padded one.
     let mut pairs = vec![[0, 0]; rank];
     for (k, d) in axes.iter().enumerate() {
         pairs[*d] = [pads[k], pads[k + axes.len()]];
@@ -133,17 +135,19 @@ fn lower_pad(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let Some(first) = pairs.iter().position(|p| *p != [0, 0]) else {
         return Ok(vec![pass_operand(n, 0)?]);
     };
+    // ONNX lists all starts and then all ends; PyTorch lists pairs from the last dimension
+    // backwards.
     let list: Vec<i64> = pairs[first..].iter().rev().flatten().copied().collect();
-    let mut attributes = json!({"pad": list});
+    let mut pad = OpCall::new("pad").with("pad", list);
     if ours != "constant" {
-        attributes["mode"] = json!(ours);
+        pad = pad.with("mode", ours);
     } else if n.has_operand(2) {
-        attributes["value"] = number_json(n.require_number(2, "the value")?);
+        pad = pad.with_number("value", n.require_number(2, "the value")?);
     } else if value != 0.0 {
-        attributes["value"] = number_json(value);
+        pad = pad.with_number("value", value);
     }
     let x = n.operand_tensor(0)?;
-    Ok(vec![n.emit_result("pad", &[GraphOperand::Tensor(x)], attributes)?])
+    Ok(vec![n.emit_result(pad, &[GraphOperand::Tensor(x)])?])
 }
 
 fn lower_trilu(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
@@ -174,12 +178,12 @@ fn lower_trilu(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         return Ok(vec![ModelValue::Known(Rc::new(made))]);
     }
     let (x, dtype) = (n.operand_tensor(0)?, n.operand_dtype(0)?);
-    let ours = if upper { "triu" } else { "tril" };
-    let attributes = if k == 0 { json!({}) } else { json!({"diagonal": k}) };
-    Ok(vec![n.emit_result_as(dtype, ours, &[GraphOperand::Tensor(x)], attributes)?])
+    let call = OpCall::new(if upper { "triu" } else { "tril" });
+    let call = if k == 0 { call } else { call.with("diagonal", k) };
+    Ok(vec![n.emit_result_as(dtype, call, &[GraphOperand::Tensor(x)])?])
 }
 
-/// Blocks of `b` by `b`: apart, in another order, together.
+/// Rearranges blocks by splitting dimensions, permuting them and merging them again.
 fn rearrange_blocks(
     n: &mut NodeLowering<'_, '_>,
     apart: &[i64],
@@ -187,9 +191,10 @@ fn rearrange_blocks(
     together: &[i64],
 ) -> Result<Vec<ModelValue>> {
     let x = n.operand_tensor(0)?;
-    let x = n.emit_part("apart", "reshape", &[GraphOperand::Tensor(x)], json!({"size": apart}))?;
-    let x = n.emit_part("turned", "permute", &[GraphOperand::Tensor(x)], json!({"dims": order}))?;
-    Ok(vec![n.emit_result("reshape", &[GraphOperand::Tensor(x)], json!({"size": together}))?])
+    let x = n.emit_part("apart", OpCall::reshape(apart), &[GraphOperand::Tensor(x)])?;
+    let x =
+        n.emit_part("turned", OpCall::permute(order.iter().copied()), &[GraphOperand::Tensor(x)])?;
+    Ok(vec![n.emit_result(OpCall::reshape(together), &[GraphOperand::Tensor(x)])?])
 }
 
 fn block_size(n: &mut NodeLowering<'_, '_>) -> Result<([i64; 4], i64)> {
@@ -209,12 +214,14 @@ fn block_size(n: &mut NodeLowering<'_, '_>) -> Result<([i64; 4], i64)> {
 fn lower_depth_to_space(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let ([batch, c, h, w], b) = block_size(n)?;
     if c % (b * b) != 0 {
-        return Err(n.refuse_operand(0, format!("{c} channels are no multiple of {}", b * b)));
+        return Err(n.refuse_operand(0, format!("{c} channels are not a multiple of {}", b * b)));
     }
     let left = c / (b * b);
     let together = [batch, left, h.saturating_mul(b), w.saturating_mul(b)];
     let mode = n.word_attribute("mode", "DCR")?;
     match mode.as_str() {
+        // DCR takes the block's row and column from the outer part of the channels, CRD from the
+        // inner part; both are the reshapes and permutations that the specification gives.
         "DCR" => rearrange_blocks(n, &[batch, b, b, left, h, w], &[0, 3, 4, 1, 5, 2], &together),
         "CRD" => rearrange_blocks(n, &[batch, left, b, b, h, w], &[0, 1, 4, 2, 5, 3], &together),
         other => {
@@ -227,7 +234,7 @@ fn lower_depth_to_space(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>>
 fn lower_space_to_depth(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let ([batch, c, h, w], b) = block_size(n)?;
     if h % b != 0 || w % b != 0 {
-        return Err(n.refuse_operand(0, format!("{h} by {w} is no multiple of {b}")));
+        return Err(n.refuse_operand(0, format!("{h} by {w} is not a multiple of {b}")));
     }
     let apart = [batch, c, h / b, b, w / b, b];
     let mode = n.word_attribute("mode", "DCR")?;
@@ -242,7 +249,7 @@ fn lower_space_to_depth(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>>
     rearrange_blocks(n, &apart, &order, &[batch, c.saturating_mul(b * b), h / b, w / b])
 }
 
-/// A known tensor along one dimension, at these places of it.
+/// Takes a known tensor at these positions along one dimension.
 pub(crate) fn take_along_dim(
     x: &TensorLiteral,
     dim: usize,
@@ -267,7 +274,7 @@ pub(crate) fn take_along_dim(
     Some(x.pick_elements(shape, all.into_iter()))
 }
 
-/// Extents made shorter or longer around their middle.
+/// Crops or pads dimensions around their middle.
 fn lower_center_crop_pad(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(2, 2)?;
     let size = n.operand_size(0)?;
@@ -288,9 +295,10 @@ fn lower_center_crop_pad(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>
     for (d, want) in dims.iter().zip(&wanted) {
         let (have, less) = (size[*d], size[*d] - want);
         if less > 0 {
+            // The specification cuts floor(less / 2) in front and the rest behind; padding is
+            // divided in the same way.
             let start = less / 2;
-            x =
-                n.emit_step("slice", &[x], json!({"dim": d, "start": start, "end": start + want}))?;
+            x = n.emit_step(OpCall::slice(*d, start, start + want), &[x])?;
         } else if less < 0 {
             let before = -less / 2;
             pairs[*d] = [before, want - have - before];
@@ -298,9 +306,9 @@ fn lower_center_crop_pad(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>
     }
     if pairs.iter().any(|p| *p != [0, 0]) {
         let list: Vec<i64> = pairs.iter().rev().flatten().copied().collect();
-        x = n.emit_step("pad", &[x], json!({"pad": list}))?;
+        x = n.emit_step(OpCall::new("pad").with("pad", list), &[x])?;
     }
-    Ok(vec![n.emit_result("identity", &[GraphOperand::Tensor(x)], json!({}))?])
+    Ok(vec![n.emit_result("identity", &[GraphOperand::Tensor(x)])?])
 }
 
 fn lower_eye_like(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
@@ -317,6 +325,7 @@ fn lower_eye_like(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let [rows, columns] = size[..] else {
         return Err(n.refuse_operand(0, format!("{size:?}; accepted: a matrix")));
     };
+    // The matrix becomes a weight of the graph with all its zeros.
     if element_count(&size).is_none_or(|c| c > 1 << 20) {
         return Err(n.refuse_operand(0, format!("{size:?} has too many elements")));
     }
@@ -325,7 +334,7 @@ fn lower_eye_like(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     Ok(vec![ModelValue::Tensor(id)])
 }
 
-/// The first elements of every sequence in the opposite order; how many, operand 1 says.
+/// Reverses the first elements of every sequence; operand 1 has the lengths.
 fn lower_reverse_sequence(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(2, 2)?;
     let size = n.operand_size(0)?;
@@ -339,22 +348,19 @@ fn lower_reverse_sequence(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue
     line[time] = size[time];
     let mut column = vec![1; size.len()];
     column[batch] = size[batch];
-    // Element t of a sequence of length l is element l - 1 - t, from l on it stays.
+    // Element t of a sequence of length l becomes element l - 1 - t; elements from l on stay in
+    // place.
     let places = (0..size[time]).map(|t| t as f64).collect();
     let places = n.emit_numbers(&line, places, zellige_float::Dtype::Int64, "places")?;
     let lengths = n.cast_tensor(lengths, zellige_float::Dtype::Int64)?;
-    let lengths = n.emit_step("reshape", &[lengths], json!({"size": column}))?;
-    let turned = n.emit_step("sub", &[lengths, places], json!({}))?;
+    let lengths = n.emit_step(OpCall::reshape(column), &[lengths])?;
+    let turned = n.emit_step("sub", &[lengths, places])?;
     let turned = n.emit_with_number("sub", turned, 1.0)?;
-    let inside = n.emit_part(
-        "inside",
-        "ge",
-        &[GraphOperand::Tensor(turned), GraphOperand::Number(0.0)],
-        json!({}),
-    )?;
-    let index = n.emit_step("where", &[inside, turned, places], json!({}))?;
-    let index = n.emit_step("expand", &[index], json!({"size": size}))?;
+    let inside =
+        n.emit_part("inside", "ge", &[GraphOperand::Tensor(turned), GraphOperand::Number(0.0)])?;
+    let index = n.emit_step("where", &[inside, turned, places])?;
+    let index = n.emit_step(OpCall::expand(size), &[index])?;
     let x = n.operand_tensor(0)?;
     let operands = [GraphOperand::Tensor(x), GraphOperand::Tensor(index)];
-    Ok(vec![n.emit_result("gather", &operands, json!({"dim": time}))?])
+    Ok(vec![n.emit_result(OpCall::new("gather").with("dim", time), &operands)?])
 }

@@ -1,4 +1,4 @@
-//! Recurrent layers, written out step by step along the sequence.
+//! Rules for recurrent layers, unrolled step by step along the sequence.
 
 use super::RuleTable;
 use crate::error::Result;
@@ -6,9 +6,8 @@ use crate::literal::{LiteralNumbers, TensorLiteral};
 use crate::node::NodeLowering;
 use crate::proto::AttributeValue;
 use crate::walk::ModelValue;
-use serde_json::{Value as Json, json};
 use zellige_float::Dtype;
-use zellige_graph::{GraphOperand, TensorId};
+use zellige_graph::{GraphOperand, OpCall, TensorId};
 
 pub(super) const TABLE: RuleTable = &[
     ("RNN", |n| lower_recurrent(n, RecurrentCell::Plain)),
@@ -16,7 +15,7 @@ pub(super) const TABLE: RuleTable = &[
     ("LSTM", |n| lower_recurrent(n, RecurrentCell::Lstm)),
 ];
 
-/// Steps of a sequence at most: each is written out.
+/// The largest number of steps of a sequence, each of which is unrolled.
 const MOST_STEPS: i64 = 1 << 14;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -44,7 +43,7 @@ impl RecurrentCell {
     }
 }
 
-/// A function between gates, with its parameters.
+/// An activation function of a gate, with its parameters.
 #[derive(Clone)]
 struct GateActivation {
     name: String,
@@ -54,11 +53,11 @@ struct GateActivation {
 
 /// One direction of a layer.
 struct LayerDirection {
-    /// `[steps, batch, gates * hidden]`: operands times their weights, with the bias.
+    /// `[steps, batch, gates * hidden]`: the input times its weights, plus the input bias.
     inner: TensorId,
     /// `[hidden, gates * hidden]`.
     recurrent: TensorId,
-    /// The bias of the recurrent part `[gates * hidden]`, where it is added apart.
+    /// The bias of the recurrent part `[gates * hidden]`, which is added separately.
     bias: Option<TensorId>,
     /// Peepholes of LSTM: `[hidden]` for input, output and forget gate.
     peepholes: Option<[TensorId; 3]>,
@@ -81,7 +80,7 @@ fn lower_recurrent(n: &mut NodeLowering<'_, '_>, cell: RecurrentCell) -> Result<
     let batch_first = n.flag_attribute("layout", false)?;
     let mut x = n.operand_tensor(0)?;
     if batch_first {
-        x = n.emit_step("transpose", &[x], json!({"dim0": 0, "dim1": 1}))?;
+        x = n.emit_step(OpCall::transpose(0, 1), &[x])?;
     }
     let size = n.tensor_size(x);
     let weight = n.operand_size(1)?;
@@ -110,6 +109,7 @@ fn lower_recurrent(n: &mut NodeLowering<'_, '_>, cell: RecurrentCell) -> Result<
         );
         return Err(n.refuse_node("bad_operand", message));
     }
+    // Without the attribute nothing is clipped; 0 would clip everything.
     let clip = Some(n.float_attribute("clip", 0.0)?).filter(|_| n.has_attribute("clip"));
     let input_forget = cell == RecurrentCell::Lstm && n.flag_attribute("input_forget", false)?;
     let reset_after =
@@ -128,10 +128,12 @@ fn lower_recurrent(n: &mut NodeLowering<'_, '_>, cell: RecurrentCell) -> Result<
     let masks = step_masks(n, lengths, &shape)?;
     let (mut all, mut last, mut cells) = (Vec::new(), Vec::new(), Vec::new());
     for (d, backward) in backward.iter().enumerate() {
-        let direction = read_direction(n, cell, &shape, x, d, *backward, activations[d].clone())?;
-        let h = initial_state(n, 5, d, &shape, batch_first)?;
+        let number = i64::try_from(d).unwrap_or(i64::MAX);
+        let direction =
+            read_direction(n, cell, &shape, x, number, *backward, activations[d].clone())?;
+        let h = initial_state(n, 5, number, &shape, batch_first)?;
         let c = if cell == RecurrentCell::Lstm {
-            Some(initial_state(n, 6, d, &shape, batch_first)?)
+            Some(initial_state(n, 6, number, &shape, batch_first)?)
         } else {
             None
         };
@@ -143,7 +145,7 @@ fn lower_recurrent(n: &mut NodeLowering<'_, '_>, cell: RecurrentCell) -> Result<
     layer_results(n, &shape, batch_first, &all, &last, &cells)
 }
 
-/// The activations of every direction.
+/// Reads the activations of every direction.
 fn read_activations(
     n: &mut NodeLowering<'_, '_>,
     cell: RecurrentCell,
@@ -181,7 +183,7 @@ fn read_activations(
     Ok(all.chunks(usual.len()).map(<[GateActivation]>::to_vec).collect())
 }
 
-/// For every step, which sequences reach it `[batch, 1]`; none where all do.
+/// For every step, a mask `[batch, 1]` of the sequences that reach it; `None` if all do.
 fn step_masks(
     n: &mut NodeLowering<'_, '_>,
     lengths: Option<TensorId>,
@@ -190,44 +192,47 @@ fn step_masks(
     let Some(lengths) = lengths else {
         return Ok(vec![None; usize::try_from(shape.steps).unwrap_or(0)]);
     };
-    let column = n.emit_step("reshape", &[lengths], json!({"size": [shape.batch, 1]}))?;
+    let column = n.emit_step(OpCall::reshape([shape.batch, 1]), &[lengths])?;
     (0..shape.steps)
         .map(|t| {
             let operands = [GraphOperand::Tensor(column), GraphOperand::Whole(t)];
-            n.emit_part("reached", "gt", &operands, Json::Null).map(Some)
+            n.emit_part("reached", "gt", &operands).map(Some)
         })
         .collect()
 }
 
-/// Weights and biases of a direction, and the products of all steps.
+/// Reads the weights and biases of a direction, and multiplies the input of all steps.
 fn read_direction(
     n: &mut NodeLowering<'_, '_>,
     cell: RecurrentCell,
     shape: &LayerShape,
     x: TensorId,
-    d: usize,
+    d: i64,
     backward: bool,
     activations: Vec<GateActivation>,
 ) -> Result<LayerDirection> {
     let pick = |n: &mut NodeLowering<'_, '_>, k: usize| -> Result<TensorId> {
         let all = n.operand_tensor(k)?;
-        n.emit_step("select", &[all], json!({"dim": 0, "index": d}))
+        n.emit_step(OpCall::select(0, d), &[all])
     };
-    let turn = json!({"dim0": 0, "dim1": 1});
     let w = pick(n, 1)?;
-    let w = n.emit_step("transpose", &[w], turn.clone())?;
+    let w = n.emit_step(OpCall::transpose(0, 1), &[w])?;
     let r = pick(n, 2)?;
-    let recurrent = n.emit_step("transpose", &[r], turn)?;
-    let mut inner = n.emit_step("matmul", &[x, w], Json::Null)?;
+    let recurrent = n.emit_step(OpCall::transpose(0, 1), &[r])?;
+    // The input's part of all steps is one product; only the recurrent part depends on the step
+    // before.
+    let mut inner = n.emit_step("matmul", &[x, w])?;
     let mut bias = None;
     if n.has_operand(3) {
         let both = pick(n, 3)?;
         let width = cell.gate_count() * shape.hidden;
         let cut = |n: &mut NodeLowering<'_, '_>, start: i64| {
-            n.emit_step("slice", &[both], json!({"dim": 0, "start": start, "end": start + width}))
+            n.emit_step(OpCall::slice(0, start, start + width), &[both])
         };
+        // B is the concatenation [Wb, Rb]. They stay apart, because GRU with `linear_before_reset`
+        // multiplies Rb by the reset gate.
         let (outer, own) = (cut(n, 0)?, cut(n, width)?);
-        inner = n.emit_step("add", &[inner, outer], Json::Null)?;
+        inner = n.emit_step("add", &[inner, outer])?;
         bias = Some(own);
     }
     let mut peepholes = None;
@@ -235,24 +240,24 @@ fn read_direction(
         let all = pick(n, 7)?;
         let mut cut = |k: i64| {
             let (start, end) = (k * shape.hidden, (k + 1) * shape.hidden);
-            n.emit_step("slice", &[all], json!({"dim": 0, "start": start, "end": end}))
+            n.emit_step(OpCall::slice(0, start, end), &[all])
         };
         peepholes = Some([cut(0)?, cut(1)?, cut(2)?]);
     }
     Ok(LayerDirection { inner, recurrent, bias, peepholes, activations, backward })
 }
 
-/// The state before the first step `[batch, hidden]`: of an operand, or zeros.
+/// The state before the first step `[batch, hidden]`: an operand, or zeros.
 fn initial_state(
     n: &mut NodeLowering<'_, '_>,
     k: usize,
-    d: usize,
+    d: i64,
     shape: &LayerShape,
     batch_first: bool,
 ) -> Result<TensorId> {
     if n.has_operand(k) {
         let all = n.operand_tensor(k)?;
-        return n.emit_step("select", &[all], json!({"dim": usize::from(batch_first), "index": d}));
+        return n.emit_step(OpCall::select(usize::from(batch_first), d), &[all]);
     }
     let count = usize::try_from(shape.batch * shape.hidden).unwrap_or(0);
     let data = LiteralNumbers::Float(vec![0.0; count]);
@@ -260,7 +265,8 @@ fn initial_state(
     n.emit_constant(&zeros, "start")
 }
 
-/// All steps of a direction: the state after each, the last state, the last cell.
+/// Runs all steps of a direction; returns the state after each step, the last state and the last
+/// cell.
 fn run_direction(
     n: &mut NodeLowering<'_, '_>,
     cell: RecurrentCell,
@@ -273,7 +279,7 @@ fn run_direction(
     let mut rows = Vec::new();
     for step in 0..shape.steps {
         let t = if direction.backward { shape.steps - 1 - step } else { step };
-        let x = n.emit_step("select", &[direction.inner], json!({"dim": 0, "index": t}))?;
+        let x = n.emit_step(OpCall::select(0, t), &[direction.inner])?;
         let (mut next, mut cell_next) = match (cell, c) {
             (RecurrentCell::Lstm, Some(c)) => {
                 let (h, c) = lstm_step(n, shape, direction, x, h, c)?;
@@ -287,7 +293,7 @@ fn run_direction(
         };
         let mut row = next;
         if let Some(mask) = masks.get(usize::try_from(t).unwrap_or(0)).copied().flatten() {
-            // Past its end a sequence keeps its state, and gives zeros.
+            // After its end a sequence keeps its state, and its results are zero.
             row = n.emit_part(
                 "row",
                 "where",
@@ -296,11 +302,10 @@ fn run_direction(
                     GraphOperand::Tensor(next),
                     GraphOperand::Number(0.0),
                 ],
-                Json::Null,
             )?;
-            next = n.emit_step("where", &[mask, next, h], Json::Null)?;
+            next = n.emit_step("where", &[mask, next, h])?;
             if let (Some(new), Some(old)) = (cell_next, c) {
-                cell_next = Some(n.emit_step("where", &[mask, new, old], Json::Null)?);
+                cell_next = Some(n.emit_step("where", &[mask, new, old])?);
             }
         }
         rows.push(row);
@@ -308,27 +313,29 @@ fn run_direction(
         c = cell_next;
     }
     if direction.backward {
+        // The results of the backward direction stand at the steps that they belong to, not in the
+        // order of computing.
         rows.reverse();
     }
     Ok((rows, h, c))
 }
 
-/// The sums of all gates.
+/// The weighted sums of all gates.
 fn sum_gates(
     n: &mut NodeLowering<'_, '_>,
     direction: &LayerDirection,
     x: TensorId,
     h: TensorId,
 ) -> Result<TensorId> {
-    let own = n.emit_step("matmul", &[h, direction.recurrent], Json::Null)?;
-    let sum = n.emit_step("add", &[x, own], Json::Null)?;
+    let own = n.emit_step("matmul", &[h, direction.recurrent])?;
+    let sum = n.emit_step("add", &[x, own])?;
     match direction.bias {
-        Some(bias) => n.emit_step("add", &[sum, bias], Json::Null),
+        Some(bias) => n.emit_step("add", &[sum, bias]),
         None => Ok(sum),
     }
 }
 
-/// Gate `k` of a row of gates.
+/// Slices gate `k` out of a row of gates.
 fn slice_gate(
     n: &mut NodeLowering<'_, '_>,
     shape: &LayerShape,
@@ -337,7 +344,7 @@ fn slice_gate(
     dim: i64,
 ) -> Result<TensorId> {
     let (start, end) = (k * shape.hidden, (k + 1) * shape.hidden);
-    n.emit_step("slice", &[all], json!({"dim": dim, "start": start, "end": end}))
+    n.emit_step(OpCall::slice(dim, start, end), &[all])
 }
 
 fn lstm_step(
@@ -359,8 +366,8 @@ fn lstm_step(
     {
         None => Ok(sum),
         Some(p) => {
-            let seen = n.emit_step("mul", &[c, p[k]], Json::Null)?;
-            n.emit_step("add", &[sum, seen], Json::Null)
+            let seen = n.emit_step("mul", &[c, p[k]])?;
+            n.emit_step("add", &[sum, seen])
         }
     };
     let [f, g, last] = &direction.activations[..] else {
@@ -368,6 +375,7 @@ fn lstm_step(
     };
     let sum = peep(n, sums[0], 0, c)?;
     let input = apply_activation(n, shape, f, sum)?;
+    // `input_forget` couples the gates: forget = 1 - input.
     let forget = if shape.input_forget {
         let one = n.emit_with_number("mul", input, -1.0)?;
         n.emit_with_number("add", one, 1.0)?
@@ -376,13 +384,14 @@ fn lstm_step(
         apply_activation(n, shape, f, sum)?
     };
     let new = apply_activation(n, shape, g, sums[3])?;
-    let kept = n.emit_step("mul", &[forget, c], Json::Null)?;
-    let added = n.emit_step("mul", &[input, new], Json::Null)?;
-    let cell = n.emit_step("add", &[kept, added], Json::Null)?;
+    let kept = n.emit_step("mul", &[forget, c])?;
+    let added = n.emit_step("mul", &[input, new])?;
+    let cell = n.emit_step("add", &[kept, added])?;
+    // The output gate looks at the new cell state, the other two at the old one.
     let sum = peep(n, sums[1], 1, cell)?;
     let output = apply_activation(n, shape, f, sum)?;
     let told = apply_activation(n, shape, last, cell)?;
-    Ok((n.emit_step("mul", &[output, told], Json::Null)?, cell))
+    Ok((n.emit_step("mul", &[output, told])?, cell))
 }
 
 fn gru_step(
@@ -396,12 +405,12 @@ fn gru_step(
         return Err(n.refuse_node("bad_attribute", "two activations for each direction"));
     };
     // In the order of ONNX: update, reset, hidden.
-    let own = n.emit_step("matmul", &[h, direction.recurrent], Json::Null)?;
+    let own = n.emit_step("matmul", &[h, direction.recurrent])?;
     let own = match direction.bias {
-        Some(bias) => n.emit_step("add", &[own, bias], Json::Null)?,
+        Some(bias) => n.emit_step("add", &[own, bias])?,
         None => own,
     };
-    let sum = n.emit_step("add", &[x, own], Json::Null)?;
+    let sum = n.emit_step("add", &[x, own])?;
     let update = slice_gate(n, shape, sum, 0, 1)?;
     let update = apply_activation(n, shape, f, update)?;
     let reset = slice_gate(n, shape, sum, 1, 1)?;
@@ -409,28 +418,28 @@ fn gru_step(
     let outer = slice_gate(n, shape, x, 2, 1)?;
     let inner = if shape.reset_after {
         let own = slice_gate(n, shape, own, 2, 1)?;
-        n.emit_step("mul", &[reset, own], Json::Null)?
+        n.emit_step("mul", &[reset, own])?
     } else {
         let weights = slice_gate(n, shape, direction.recurrent, 2, 1)?;
-        let part = n.emit_step("mul", &[reset, h], Json::Null)?;
-        let part = n.emit_step("matmul", &[part, weights], Json::Null)?;
+        let part = n.emit_step("mul", &[reset, h])?;
+        let part = n.emit_step("matmul", &[part, weights])?;
         match direction.bias {
             Some(bias) => {
                 let bias = slice_gate(n, shape, bias, 2, 0)?;
-                n.emit_step("add", &[part, bias], Json::Null)?
+                n.emit_step("add", &[part, bias])?
             }
             None => part,
         }
     };
-    let sum = n.emit_step("add", &[outer, inner], Json::Null)?;
+    let sum = n.emit_step("add", &[outer, inner])?;
     let new = apply_activation(n, shape, g, sum)?;
     // (1 - update) * new + update * h
-    let difference = n.emit_step("sub", &[h, new], Json::Null)?;
-    let moved = n.emit_step("mul", &[update, difference], Json::Null)?;
-    n.emit_step("add", &[new, moved], Json::Null)
+    let difference = n.emit_step("sub", &[h, new])?;
+    let moved = n.emit_step("mul", &[update, difference])?;
+    n.emit_step("add", &[new, moved])
 }
 
-/// An activation of sums, which are clipped before it where the layer says so.
+/// Applies an activation to sums, which are clipped first if the layer has a bound.
 fn apply_activation(
     n: &mut NodeLowering<'_, '_>,
     shape: &LayerShape,
@@ -438,24 +447,25 @@ fn apply_activation(
     x: TensorId,
 ) -> Result<TensorId> {
     let x = match shape.clip {
-        Some(c) => n.emit_step("clamp", &[x], json!({"min": -c, "max": c}))?,
+        Some(c) => n.emit_step(OpCall::new("clamp").with("min", -c).with("max", c), &[x])?,
         None => x,
     };
     let (alpha, beta) = (f.alpha, f.beta);
     match f.name.to_ascii_lowercase().as_str() {
-        "sigmoid" => n.emit_step("sigmoid", &[x], Json::Null),
-        "tanh" => n.emit_step("tanh", &[x], Json::Null),
-        "relu" => n.emit_step("relu", &[x], Json::Null),
+        "sigmoid" => n.emit_step("sigmoid", &[x]),
+        "tanh" => n.emit_step("tanh", &[x]),
+        "relu" => n.emit_step("relu", &[x]),
         "softsign" => {
-            let size = n.emit_step("abs", &[x], Json::Null)?;
+            let size = n.emit_step("abs", &[x])?;
             let below = n.emit_with_number("add", size, 1.0)?;
-            n.emit_step("div", &[x, below], Json::Null)
+            n.emit_step("div", &[x, below])
         }
-        "softplus" => n.emit_step("softplus", &[x], Json::Null),
-        "leakyrelu" => {
-            n.emit_step("leaky_relu", &[x], json!({"negative_slope": alpha.unwrap_or(0.01)}))
-        }
-        "elu" => n.emit_step("elu", &[x], json!({"alpha": alpha.unwrap_or(1.0)})),
+        "softplus" => n.emit_step("softplus", &[x]),
+        "leakyrelu" => n.emit_step(
+            OpCall::new("leaky_relu").with("negative_slope", alpha.unwrap_or(0.01)),
+            &[x],
+        ),
+        "elu" => n.emit_step(OpCall::new("elu").with("alpha", alpha.unwrap_or(1.0)), &[x]),
         "affine" => {
             let x = n.emit_with_number("mul", x, alpha.unwrap_or(1.0))?;
             n.emit_with_number("add", x, beta.unwrap_or(0.0))
@@ -463,16 +473,17 @@ fn apply_activation(
         "hardsigmoid" => {
             let x = n.emit_with_number("mul", x, alpha.unwrap_or(0.2))?;
             let x = n.emit_with_number("add", x, beta.unwrap_or(0.5))?;
-            n.emit_step("clamp", &[x], json!({"min": 0.0, "max": 1.0}))
+            n.emit_step(OpCall::new("clamp").with("min", 0.0).with("max", 1.0), &[x])
         }
         "scaledtanh" => {
             let x = n.emit_with_number("mul", x, beta.unwrap_or(1.0))?;
-            let x = n.emit_step("tanh", &[x], Json::Null)?;
+            let x = n.emit_step("tanh", &[x])?;
             n.emit_with_number("mul", x, alpha.unwrap_or(1.0))
         }
-        "thresholdedrelu" => {
-            n.emit_step("threshold", &[x], json!({"threshold": alpha.unwrap_or(1.0), "value": 0.0}))
-        }
+        "thresholdedrelu" => n.emit_step(
+            OpCall::new("threshold").with("threshold", alpha.unwrap_or(1.0)).with("value", 0.0),
+            &[x],
+        ),
         _ => {
             let message = format!(
                 "activation `{}`; accepted: Sigmoid, Tanh, Relu, Softsign, Softplus, LeakyRelu, Elu, Affine, \
@@ -507,18 +518,18 @@ fn layer_results(
         ends.push(stack_rows(n, cells)?);
     }
     if batch_first {
-        y = n.emit_step("permute", &[y], json!({"dims": [2, 0, 1, 3]}))?;
+        y = n.emit_step(OpCall::permute([2, 0, 1, 3]), &[y])?;
         for end in &mut ends {
-            *end = n.emit_step("transpose", &[*end], json!({"dim0": 0, "dim1": 1}))?;
+            *end = n.emit_step(OpCall::transpose(0, 1), &[*end])?;
         }
     }
     Ok([y].into_iter().chain(ends).map(ModelValue::Tensor).collect())
 }
 
-/// Tensors of one shape as slices of a new first dimension.
+/// Stacks tensors of one shape along a new first dimension.
 fn stack_rows(n: &mut NodeLowering<'_, '_>, rows: &[TensorId]) -> Result<TensorId> {
     match rows {
-        [one] => n.emit_step("unsqueeze", &[*one], json!({"dim": 0})),
-        many => n.emit_step("stack", many, json!({"dim": 0})),
+        [one] => n.emit_step(OpCall::unsqueeze(0), &[*one]),
+        many => n.emit_step(OpCall::stack(0), many),
     }
 }

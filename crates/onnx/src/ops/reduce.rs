@@ -1,4 +1,4 @@
-//! Reductions, and what goes along a dimension.
+//! Rules for reductions, and for operations along one dimension.
 
 use super::RuleTable;
 use super::pointwise::pass_operand;
@@ -6,20 +6,19 @@ use crate::error::Result;
 use crate::literal::{LiteralNumbers, TensorLiteral};
 use crate::node::NodeLowering;
 use crate::walk::ModelValue;
-use serde_json::{Map, Value as Json, json};
 use std::rc::Rc;
 use zellige_float::Dtype;
-use zellige_graph::{GraphOperand, TensorId};
+use zellige_graph::{GraphOperand, OpCall, TensorId};
 
 pub(super) const TABLE: RuleTable = &[
-    ("ReduceSum", |n| lower_reduce(n, "sum", Json::Null)),
-    ("ReduceMean", |n| lower_reduce(n, "mean", Json::Null)),
-    ("ReduceMax", |n| lower_reduce(n, "amax", Json::Null)),
-    ("ReduceMin", |n| lower_reduce(n, "amin", Json::Null)),
-    ("ReduceProd", |n| lower_reduce(n, "prod", Json::Null)),
-    ("ReduceL1", |n| lower_reduce(n, "norm", json!({"p": 1}))),
-    ("ReduceL2", |n| lower_reduce(n, "norm", json!({"p": 2}))),
-    ("ReduceLogSumExp", |n| lower_reduce(n, "logsumexp", Json::Null)),
+    ("ReduceSum", |n| lower_reduce(n, "sum")),
+    ("ReduceMean", |n| lower_reduce(n, "mean")),
+    ("ReduceMax", |n| lower_reduce(n, "amax")),
+    ("ReduceMin", |n| lower_reduce(n, "amin")),
+    ("ReduceProd", |n| lower_reduce(n, "prod")),
+    ("ReduceL1", |n| lower_reduce(n, OpCall::new("norm").with("p", 1))),
+    ("ReduceL2", |n| lower_reduce(n, OpCall::new("norm").with("p", 2))),
+    ("ReduceLogSumExp", |n| lower_reduce(n, "logsumexp")),
     ("ReduceSumSquare", |n| lower_wrapped_sum(n, Some("square"), None)),
     ("ReduceLogSum", |n| lower_wrapped_sum(n, None, Some("log"))),
     ("ArgMax", |n| lower_arg(n, "argmax")),
@@ -32,13 +31,15 @@ pub(super) const TABLE: RuleTable = &[
     ("TopK", lower_topk),
 ];
 
-/// The dimensions that are reduced, of an attribute or of operand 1, and whether they stay as 1; none
-/// where nothing is reduced.
+/// The reduced dimensions, from an attribute or operand 1, and whether they are kept with size 1;
+/// `None` if nothing is reduced.
 fn reduced_dims(n: &mut NodeLowering<'_, '_>) -> Result<Option<(Vec<usize>, bool)>> {
     n.check_arity(1, 2)?;
     let rank = n.operand_size(0)?.len();
     let keep = n.flag_attribute("keepdims", true)?;
     let noop = n.flag_attribute("noop_with_empty_axes", false)?;
+    // The axes of ReduceSum are an input since opset 13, those of the other reductions since opset
+    // 18.
     let listed = n.ints_attribute("axes")?;
     let axes = match listed {
         Some(axes) => axes,
@@ -46,44 +47,39 @@ fn reduced_dims(n: &mut NodeLowering<'_, '_>) -> Result<Option<(Vec<usize>, bool
         None => Vec::new(),
     };
     if axes.is_empty() {
+        // No axes mean all of them, unless `noop_with_empty_axes` makes the node an identity.
         return Ok(if noop { None } else { Some(((0..rank).collect(), keep)) });
     }
     let mut dims = axes.iter().map(|a| n.normalize_dim(*a, rank)).collect::<Result<Vec<_>>>()?;
+    // A dimension may be named twice, once from the front and once from the end.
     dims.sort_unstable();
     dims.dedup();
     Ok(Some((dims, keep)))
 }
 
-fn reduction_attributes(dims: &[usize], keep: bool, more: Json) -> Json {
-    let mut map = match more {
-        Json::Object(map) => map,
-        _ => Map::new(),
-    };
-    if !dims.is_empty() {
-        map.insert("dim".into(), json!(dims));
-    }
-    map.insert("keepdim".into(), json!(keep));
-    Json::Object(map)
+/// A reduction along these dimensions.
+fn reduce_along(call: OpCall, dims: &[usize], keep: bool) -> OpCall {
+    // PyTorch's reductions, whose attributes these are, take a missing `dim` as all dimensions.
+    let call = if dims.is_empty() { call } else { call.with("dim", dims) };
+    call.with("keepdim", keep)
 }
 
-fn lower_reduce(n: &mut NodeLowering<'_, '_>, ours: &str, more: Json) -> Result<Vec<ModelValue>> {
+fn lower_reduce(n: &mut NodeLowering<'_, '_>, call: impl Into<OpCall>) -> Result<Vec<ModelValue>> {
+    let call = call.into();
     let Some((dims, keep)) = reduced_dims(n)? else { return Ok(vec![pass_operand(n, 0)?]) };
     if let Some(x) = n.operand_literal(0)?
-        && let Some(made) = fold_list(ours, &x, keep)
+        && let Some(made) = fold_list(call.name(), &x, keep)
     {
         return Ok(vec![ModelValue::Known(Rc::new(made))]);
     }
     let (x, dtype) = (n.operand_tensor(0)?, n.operand_dtype(0)?);
-    Ok(vec![n.emit_result_as(
-        dtype,
-        ours,
-        &[GraphOperand::Tensor(x)],
-        reduction_attributes(&dims, keep, more),
-    )?])
+    let call = reduce_along(call, &dims, keep);
+    Ok(vec![n.emit_result_as(dtype, call, &[GraphOperand::Tensor(x)])?])
 }
 
-/// A known list of integers to one: what shapes are computed with.
+/// Folds a known list of integers to one number, as computations of shapes do.
 fn fold_list(ours: &str, x: &TensorLiteral, keep: bool) -> Option<TensorLiteral> {
+    // Only lists: they are what `ReduceProd` of a shape has. Larger known tensors go to the card.
     let list = x.whole_numbers().filter(|_| x.shape.len() == 1)?;
     let value = match ours {
         "sum" => list.iter().try_fold(0i64, |a, b| a.checked_add(*b))?,
@@ -96,11 +92,11 @@ fn fold_list(ours: &str, x: &TensorLiteral, keep: bool) -> Option<TensorLiteral>
     Some(TensorLiteral { dtype: x.dtype, shape, data: LiteralNumbers::Int(vec![value]) })
 }
 
-/// A sum with something before it, or after it.
+/// A sum with an elementwise operation before or after it.
 fn lower_wrapped_sum(
     n: &mut NodeLowering<'_, '_>,
-    before: Option<&str>,
-    after: Option<&str>,
+    before: Option<&'static str>,
+    after: Option<&'static str>,
 ) -> Result<Vec<ModelValue>> {
     let Some((dims, keep)) = reduced_dims(n)? else {
         return Err(
@@ -109,76 +105,77 @@ fn lower_wrapped_sum(
     };
     let (mut x, dtype) = (n.operand_tensor(0)?, n.operand_dtype(0)?);
     if let Some(op) = before {
-        x = n.emit_part(op, op, &[GraphOperand::Tensor(x)], Json::Null)?;
+        x = n.emit_part(op, op, &[GraphOperand::Tensor(x)])?;
     }
-    let summing = reduction_attributes(&dims, keep, Json::Null);
+    let summing = reduce_along(OpCall::new("sum"), &dims, keep);
     match after {
-        None => Ok(vec![n.emit_result_as(dtype, "sum", &[GraphOperand::Tensor(x)], summing)?]),
+        None => Ok(vec![n.emit_result_as(dtype, summing, &[GraphOperand::Tensor(x)])?]),
         Some(op) => {
-            let sum = n.emit_part("sum", "sum", &[GraphOperand::Tensor(x)], summing)?;
-            Ok(vec![n.emit_result(op, &[GraphOperand::Tensor(sum)], Json::Null)?])
+            let sum = n.emit_part("sum", summing, &[GraphOperand::Tensor(x)])?;
+            Ok(vec![n.emit_result(op, &[GraphOperand::Tensor(sum)])?])
         }
     }
 }
 
-/// Operand 0 and the dimension of the attribute `axis`.
+/// Reads operand 0 and the dimension of the attribute `axis`.
 fn read_axis(n: &mut NodeLowering<'_, '_>, default: i64) -> Result<(TensorId, usize)> {
     let (x, rank) = (n.operand_tensor(0)?, n.operand_size(0)?.len());
     let axis = n.int_attribute("axis", default)?;
     Ok((x, n.normalize_dim(axis, rank)?))
 }
 
-fn lower_arg(n: &mut NodeLowering<'_, '_>, ours: &str) -> Result<Vec<ModelValue>> {
+fn lower_arg(n: &mut NodeLowering<'_, '_>, ours: &'static str) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let last = n.flag_attribute("select_last_index", false)?;
     let (x, dim) = read_axis(n, 0)?;
     let keep = n.flag_attribute("keepdims", true)?;
-    let attributes = json!({"dim": dim, "keepdim": keep});
+    let call = OpCall::reduce_dim(ours, dim, keep);
     if !last {
-        return Ok(vec![n.emit_result_as(
-            Dtype::Int64,
-            ours,
-            &[GraphOperand::Tensor(x)],
-            attributes,
-        )?]);
+        return Ok(vec![n.emit_result_as(Dtype::Int64, call, &[GraphOperand::Tensor(x)])?]);
     }
-    // The last of several is the first from the other end.
+    // The last of several equal elements is the first one of the reversed tensor.
     let end = n.operand_size(0)?[dim] - 1;
-    let turned = n.emit_step("flip", &[x], json!({"dims": [dim]}))?;
-    let at = n.emit_step(ours, &[turned], attributes)?;
-    let back = n.emit_step("neg", &[at], Json::Null)?;
+    let turned = n.emit_step(OpCall::flip([dim]), &[x])?;
+    let at = n.emit_step(call, &[turned])?;
+    let back = n.emit_step("neg", &[at])?;
     let operands = [GraphOperand::Tensor(back), GraphOperand::Whole(end)];
-    Ok(vec![n.emit_result_as(Dtype::Int64, "add", &operands, Json::Null)?])
+    Ok(vec![n.emit_result_as(Dtype::Int64, "add", &operands)?])
 }
 
-/// One in the place of the first largest element of a line, zeros elsewhere.
+/// 1 at the first largest element of each line, 0 elsewhere.
 fn lower_hardmax(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let (x, dim, together) = flatten_line(n)?;
     let size = n.tensor_size(x);
-    let at = n.emit_step("argmax", &[x], json!({"dim": dim, "keepdim": true}))?;
+    // The specification wants exactly one 1 per line even where the largest element occurs twice,
+    // so the mask compares positions and not values.
+    let at = n.emit_step(OpCall::reduce_dim("argmax", dim, true), &[x])?;
     let mut shape = vec![1; size.len()];
     shape[dim] = size[dim];
     let places = (0..size[dim]).map(|i| i as f64).collect();
     let places = n.emit_numbers(&shape, places, Dtype::Int64, "places")?;
-    let mask = n.emit_step("eq", &[at, places], Json::Null)?;
+    let mask = n.emit_step("eq", &[at, places])?;
     let dtype = n.operand_dtype(0)?;
-    let made = n.emit_step("cast", &[mask], json!({"dtype": dtype.name()}))?;
+    let made = n.emit_step(OpCall::cast(dtype), &[mask])?;
     restore_size(n, made, together)
 }
 
-/// Operand 0 and the dimension that an operation goes along; before opset 13 that is all dimensions from the
-/// axis on, which become one. The size to go back to in the end.
+/// Returns operand 0, the dimension that the operation works along, and the size to restore in the
+/// end. Before opset 13 the operation works along all dimensions from the axis on, which are
+/// flattened.
 fn flatten_line(n: &mut NodeLowering<'_, '_>) -> Result<(TensorId, usize, Option<Vec<i64>>)> {
+    // Opset 13 changed Softmax, LogSoftmax and Hardmax: before, the input was coerced to a matrix
+    // at `axis` (default 1); since then the operation goes along that one axis (default -1).
     let old = n.opset() < 13;
     let (x, dim) = read_axis(n, if old { 1 } else { -1 })?;
     let size = n.operand_size(0)?;
+    // The last axis alone is the same line in both versions.
     if !old || dim + 1 == size.len() {
         return Ok((x, dim, None));
     }
     let count = |part: &[i64]| part.iter().product::<i64>();
-    let matrix = json!({"size": [count(&size[..dim]), count(&size[dim..])]});
-    Ok((n.emit_step("reshape", &[x], matrix)?, 1, Some(size)))
+    let matrix = OpCall::reshape([count(&size[..dim]), count(&size[dim..])]);
+    Ok((n.emit_step(matrix, &[x])?, 1, Some(size)))
 }
 
 fn restore_size(
@@ -188,25 +185,27 @@ fn restore_size(
 ) -> Result<Vec<ModelValue>> {
     let x = GraphOperand::Tensor(x);
     Ok(vec![match size {
-        None => n.emit_result("identity", &[x], Json::Null)?,
-        Some(size) => n.emit_result("reshape", &[x], json!({"size": size}))?,
+        None => n.emit_result("identity", &[x])?,
+        Some(size) => n.emit_result(OpCall::reshape(size), &[x])?,
     }])
 }
 
-fn lower_along_line(n: &mut NodeLowering<'_, '_>, ours: &str) -> Result<Vec<ModelValue>> {
+fn lower_along_line(n: &mut NodeLowering<'_, '_>, ours: &'static str) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let (x, dim, together) = flatten_line(n)?;
     if together.is_none() {
-        return Ok(vec![n.emit_result(ours, &[GraphOperand::Tensor(x)], json!({"dim": dim}))?]);
+        return Ok(vec![
+            n.emit_result(OpCall::new(ours).with("dim", dim), &[GraphOperand::Tensor(x)])?,
+        ]);
     }
-    let made = n.emit_step(ours, &[x], json!({"dim": dim}))?;
+    let made = n.emit_step(OpCall::new(ours).with("dim", dim), &[x])?;
     restore_size(n, made, together)
 }
 
-/// Sums or products of all elements up to each; `exclusive` leaves out the element itself.
+/// Cumulative sums or products; `exclusive` leaves out the element itself.
 fn lower_cumulative(
     n: &mut NodeLowering<'_, '_>,
-    ours: &str,
+    ours: &'static str,
     neutral: i64,
 ) -> Result<Vec<ModelValue>> {
     n.check_arity(2, 2)?;
@@ -220,30 +219,30 @@ fn lower_cumulative(
     let dim = n.normalize_dim(at, size.len())?;
     let mut x = n.operand_tensor(0)?;
     if reverse {
-        x = n.emit_step("flip", &[x], json!({"dims": [dim]}))?;
+        // A sum from the end is a sum of the reversed tensor, reversed again.
+        x = n.emit_step(OpCall::flip([dim]), &[x])?;
     }
     if exclusive {
-        // One further, with the neutral element in front.
+        // Shifted by one element, with the neutral element in front.
         let mut pads = vec![0; 2 * (size.len() - dim)];
         pads[2 * (size.len() - dim) - 2] = 1;
-        x = n.emit_step("pad", &[x], json!({"pad": pads, "value": neutral}))?;
-        x = n.emit_step("slice", &[x], json!({"dim": dim, "start": 0, "end": size[dim]}))?;
+        x = n.emit_step(OpCall::new("pad").with("pad", pads).with("value", neutral), &[x])?;
+        x = n.emit_step(OpCall::slice(dim, 0, size[dim]), &[x])?;
     }
     if !reverse {
         return Ok(vec![n.emit_result_as(
             dtype,
-            ours,
+            OpCall::new(ours).with("dim", dim),
             &[GraphOperand::Tensor(x)],
-            json!({"dim": dim}),
         )?]);
     }
-    x = n.emit_step(ours, &[x], json!({"dim": dim}))?;
-    Ok(vec![n.emit_result_as(dtype, "flip", &[GraphOperand::Tensor(x)], json!({"dims": [dim]}))?])
+    x = n.emit_step(OpCall::new(ours).with("dim", dim), &[x])?;
+    Ok(vec![n.emit_result_as(dtype, OpCall::flip([dim]), &[GraphOperand::Tensor(x)])?])
 }
 
 fn lower_topk(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let (x, dim) = read_axis(n, -1)?;
-    // Before opset 10 the number is an attribute.
+    // Before opset 10 the number k is an attribute.
     let k = match n.int_attribute("k", -1)? {
         -1 => {
             n.check_arity(2, 2)?;
@@ -252,7 +251,8 @@ fn lower_topk(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         k => vec![k],
     };
     let [k] = k[..] else { return Err(n.refuse_operand(1, "it is one integer")) };
+    // Both attributes exist since opset 11; before, the largest were meant, sorted.
     let (largest, sorted) = (n.flag_attribute("largest", true)?, n.flag_attribute("sorted", true)?);
-    let attributes = json!({"k": k, "dim": dim, "largest": largest, "sorted": sorted});
-    n.emit_results("topk", &[GraphOperand::Tensor(x)], attributes, 2)
+    let call = OpCall::topk(k, dim, largest).with("sorted", sorted);
+    n.emit_results(call, &[GraphOperand::Tensor(x)], 2)
 }

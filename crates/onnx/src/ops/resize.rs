@@ -1,23 +1,23 @@
-//! Resized images: every axis by itself, as a product with the weights of its interpolation.
+//! Rules for resized images. Each axis is resized by itself, as a product with a matrix of
+//! interpolation weights.
 
 use super::RuleTable;
 use super::pointwise::pass_operand;
 use crate::error::Result;
 use crate::node::NodeLowering;
 use crate::walk::ModelValue;
-use serde_json::{Value as Json, json};
 use zellige_float::Dtype;
-use zellige_graph::{GraphOperand, TensorId};
+use zellige_graph::{GraphOperand, OpCall, TensorId};
 
 pub(super) const TABLE: RuleTable = &[("Resize", lower_resize), ("Upsample", lower_upsample)];
 
-/// How an axis is resized.
+/// The resizing of one axis.
 struct ResizedAxis {
     dim: usize,
     from: i64,
     to: i64,
     scale: f64,
-    /// The part of the axis that is taken, for `tf_crop_and_resize`.
+    /// The cropped part of the axis, for `tf_crop_and_resize`.
     region: [f64; 2],
 }
 
@@ -45,15 +45,18 @@ fn lower_upsample(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         return Err(n.refuse_node("bad_operand", format!("{} scales for {size:?}", scales.len())));
     }
     let axes = axes_from_scales(n, &size, &(0..size.len()).collect::<Vec<_>>(), &scales)?;
+    // Some exporters write `bilinear`, an older name of the linear mode.
     let rule = ResizeRule::before_opset_11(if mode == "bilinear" { "linear".into() } else { mode });
     interpolate_axes(n, &axes, &rule)
 }
 
 impl ResizeRule {
-    /// The one rule that there was before coordinates could be chosen.
+    /// The only rule before opset 11, which introduced the choice of coordinates.
     fn before_opset_11(mode: String) -> ResizeRule {
         ResizeRule {
             mode,
+            // Resize of opset 10 and Upsample know no choice: the coordinate is x / scale, rounded
+            // down for `nearest`.
             coordinates: "asymmetric".into(),
             nearest: "floor".into(),
             cubic: -0.75,
@@ -64,7 +67,7 @@ impl ResizeRule {
     }
 }
 
-/// Numbers that have to be known.
+/// Reads numbers that must be known.
 fn require_floats(n: &mut NodeLowering<'_, '_>, k: usize, what: &str) -> Result<Vec<f64>> {
     let literal = n.require_literal(k, what)?;
     Ok((0..literal.len()).map(|i| literal.number_at(i)).collect())
@@ -77,6 +80,7 @@ fn axes_from_scales(
     scales: &[f64],
 ) -> Result<Vec<ResizedAxis>> {
     let one = |(dim, scale): (&usize, &f64)| {
+        // The specification: output_dimension = floor(input_dimension * scale).
         let to = (size[*dim] as f64 * scale).floor();
         if !(*scale > 0.0 && to < 1e9) {
             return Err(
@@ -118,6 +122,8 @@ fn lower_resize(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         }
         None => (0..size.len()).collect(),
     };
+    // The operand `roi` has a meaning in this mode only, and exporters leave it empty in the
+    // others.
     let region = if rule.coordinates == "tf_crop_and_resize" {
         require_floats(n, 1, "the region")?
     } else {
@@ -143,6 +149,7 @@ fn lower_resize(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
             let message = format!("{} numbers; accepted: {}", region.len(), 2 * axes.len());
             return Err(n.refuse_operand(1, message));
         }
+        // `roi` lists all starts before all ends.
         let half = axes.len();
         for (k, axis) in axes.iter_mut().enumerate() {
             axis.region = [region[k], region[k + half]];
@@ -151,7 +158,7 @@ fn lower_resize(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     interpolate_axes(n, &axes, &rule)
 }
 
-/// Axes of given sizes, which a policy may change so that all have one scale.
+/// Axes with given sizes, which a policy may change so that all axes have one scale.
 fn axes_from_sizes(
     n: &NodeLowering<'_, '_>,
     size: &[i64],
@@ -161,6 +168,8 @@ fn axes_from_sizes(
 ) -> Result<Vec<ResizedAxis>> {
     let ratio = |(dim, to): (&usize, &i64)| *to as f64 / size[*dim] as f64;
     let all = || dims.iter().zip(sizes).map(ratio);
+    // With a policy other than `stretch` one scale serves all axes, so the given sizes are only
+    // bounds.
     let common = match policy {
         "stretch" => None,
         "not_larger" => Some(all().fold(f64::INFINITY, f64::min)),
@@ -201,6 +210,8 @@ fn interpolate_axes(
     let dtype = n.operand_dtype(0)?;
     let mut changed = false;
     for axis in axes {
+        // Equal extents are not enough: a scale of 1.02 keeps the extent of a short axis and still
+        // moves its points.
         let still = axis.to == axis.from && axis.scale == 1.0 && axis.region == [0.0, 1.0];
         if still || axis.from == 0 {
             continue;
@@ -209,13 +220,13 @@ fn interpolate_axes(
         x = interpolate_axis(n, x, axis, rule, dtype)?;
     }
     if changed {
-        Ok(vec![n.emit_result("identity", &[GraphOperand::Tensor(x)], Json::Null)?])
+        Ok(vec![n.emit_result("identity", &[GraphOperand::Tensor(x)])?])
     } else {
         Ok(vec![pass_operand(n, 0)?])
     }
 }
 
-/// One axis.
+/// Interpolates one axis.
 fn interpolate_axis(
     n: &mut NodeLowering<'_, '_>,
     x: TensorId,
@@ -235,35 +246,41 @@ fn interpolate_axis(
             at.iter().map(|c| round_nearest(n, *c, &rule.nearest)).collect::<Result<Vec<_>>>()?;
         let list: Vec<f64> = index.iter().map(|i| (*i).clamp(0, last) as f64).collect();
         let index = n.emit_numbers(&[axis.to], list, Dtype::Int64, "index")?;
-        n.emit_step("index_select", &[x, index], json!({"dim": axis.dim}))?
+        n.emit_step(OpCall::new("index_select").with("dim", axis.dim), &[x, index])?
     } else {
+        // Interpolation is linear in the elements, so an axis is a product with a matrix of
+        // weights. The card multiplies matrices, and it has no operation that resamples.
         let mut weights = vec![0.0; usize::try_from(axis.from * axis.to).unwrap_or(0)];
         for (i, c) in at.iter().enumerate() {
             for (j, weight) in interpolation_taps(*c, axis, rule) {
                 let row = usize::try_from(j.clamp(0, last)).unwrap_or(0);
+                // Added, because several taps beyond an end fall onto the same last element.
                 weights[row * at.len() + i] += weight;
             }
         }
         let weights = n.emit_numbers(&[axis.from, axis.to], weights, dtype, "weights")?;
         let mut y = x;
-        let turn = json!({"dim0": axis.dim, "dim1": rank - 1});
+        let transpose = OpCall::transpose(axis.dim, rank - 1);
         if axis.dim + 1 != rank {
-            y = n.emit_step("transpose", &[y], turn.clone())?;
+            y = n.emit_step(transpose.clone(), &[y])?;
         }
-        y = n.emit_step("matmul", &[y, weights], Json::Null)?;
-        if axis.dim + 1 != rank { n.emit_step("transpose", &[y], turn)? } else { y }
+        y = n.emit_step("matmul", &[y, weights])?;
+        if axis.dim + 1 != rank { n.emit_step(transpose, &[y])? } else { y }
     };
     if rule.coordinates == "tf_crop_and_resize" && outside.contains(&true) {
         let mut shape = vec![1; rank];
         shape[axis.dim] = axis.to;
         let mask = outside.iter().map(|o| f64::from(u8::from(*o))).collect();
         let mask = n.emit_numbers(&shape, mask, Dtype::Bool, "outside")?;
-        made = n.emit_step("masked_fill", &[made, mask], json!({"value": rule.extrapolation}))?;
+        made = n.emit_step(
+            OpCall::new("masked_fill").with("value", rule.extrapolation),
+            &[made, mask],
+        )?;
     }
     Ok(made)
 }
 
-/// Where element `i` of the result lies between those of the operand.
+/// The coordinate of element `i` of the result among the elements of the operand.
 fn source_coordinate(
     n: &NodeLowering<'_, '_>,
     i: f64,
@@ -271,6 +288,8 @@ fn source_coordinate(
     rule: &ResizeRule,
 ) -> Result<f64> {
     let (from, scale) = (axis.from as f64, axis.scale);
+    // The length before rounding, as in the reference implementation: the formulas below use it and
+    // not the extent.
     let to = scale * from;
     Ok(match rule.coordinates.as_str() {
         "half_pixel" => (i + 0.5) / scale - 0.5,
@@ -317,6 +336,7 @@ fn round_nearest(n: &NodeLowering<'_, '_>, at: f64, how: &str) -> Result<i64> {
     Ok(match how {
         "floor" => at.floor(),
         "ceil" => at.ceil(),
+        // Halves go down here and up in the next mode; everything else rounds to the nearest.
         "round_prefer_floor" => (at - 0.5).ceil(),
         "round_prefer_ceil" => (at + 0.5).floor(),
         other => {
@@ -329,13 +349,13 @@ fn round_nearest(n: &NodeLowering<'_, '_>, at: f64, how: &str) -> Result<i64> {
     } as i64)
 }
 
-/// The elements that one of the result is made of, with their weights, which add up to 1. Those past an end
-/// stand for the one at the end, unless they are excluded.
+/// The elements that contribute to one element of the result, with their weights, which add up to
+/// 1. Elements past an end are replaced by the last one, unless they are excluded.
 #[expect(clippy::cast_possible_truncation, reason = "coordinates are near the extent of an axis")]
 fn interpolation_taps(at: f64, axis: &ResizedAxis, rule: &ResizeRule) -> Vec<(i64, f64)> {
     let cubic = rule.mode == "cubic";
     let reach = if cubic { 2.0 } else { 1.0 };
-    // Antialiasing widens the window where elements are thrown away.
+    // Antialiasing widens the window when the axis shrinks.
     let squeeze = if rule.antialias { axis.scale.min(1.0) } else { 1.0 };
     let kernel = |x: f64| {
         let (x, a) = (x.abs(), rule.cubic);
@@ -346,6 +366,7 @@ fn interpolation_taps(at: f64, axis: &ResizedAxis, rule: &ResizeRule) -> Vec<(i6
             _ => 0.0,
         }
     };
+    // The kernel is stretched by the scale, so it reaches over more elements.
     let wide = reach / squeeze;
     let (first, last) = ((at - wide).floor() as i64, (at + wide).ceil() as i64);
     let inside = |j: i64| !rule.exclude_outside || (0..axis.from).contains(&j);
@@ -354,6 +375,8 @@ fn interpolation_taps(at: f64, axis: &ResizedAxis, rule: &ResizeRule) -> Vec<(i6
         .filter(|(j, w)| *w != 0.0 && inside(*j))
         .collect();
     let total: f64 = all.iter().map(|(_, w)| w).sum();
+    // Left-out taps and a stretched kernel no longer add up to 1, and the image would change its
+    // brightness.
     if total != 0.0 && (rule.antialias || rule.exclude_outside) {
         all.iter_mut().for_each(|(_, w)| *w /= total);
     }

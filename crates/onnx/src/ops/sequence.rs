@@ -1,13 +1,13 @@
-//! Parts of language models: rotated positions, gates, attention with a state in the place of a cache.
+//! Rules for parts of language models: rotary embeddings, gates, and linear attention, which has a
+//! state in place of a cache.
 
 use super::RuleTable;
 use crate::error::Result;
 use crate::literal::{LiteralNumbers, TensorLiteral};
 use crate::node::NodeLowering;
 use crate::walk::ModelValue;
-use serde_json::{Value as Json, json};
 use zellige_float::Dtype;
-use zellige_graph::{GraphOperand, TensorId};
+use zellige_graph::{GraphOperand, OpCall, TensorId};
 
 pub(super) const TABLE: RuleTable = &[
     ("RotaryEmbedding", lower_rotary),
@@ -15,7 +15,7 @@ pub(super) const TABLE: RuleTable = &[
     ("LinearAttention", lower_linear_attention),
 ];
 
-/// Steps of a sequence at most: each is written out.
+/// The largest number of steps of a sequence, each of which is unrolled.
 const MOST_STEPS: i64 = 1 << 14;
 
 fn slice_range(
@@ -25,10 +25,11 @@ fn slice_range(
     start: i64,
     end: i64,
 ) -> Result<TensorId> {
-    n.emit_step("slice", &[x], json!({"dim": dim, "start": start, "end": end}))
+    n.emit_step(OpCall::slice(dim, start, end), &[x])
 }
 
-/// Pairs of elements turned by the angle of their position: operand 0, cosines, sines, positions.
+/// Rotates pairs of elements by the angle of their position. Operands: the tensor, cosines, sines,
+/// positions.
 fn lower_rotary(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(3, 4)?;
     let (count, pairs) =
@@ -38,9 +39,9 @@ fn lower_rotary(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let mut x = n.operand_tensor(0)?;
     // [batch, rows, heads, width]
     x = match size[..] {
-        [_, _, _, _] => n.emit_step("transpose", &[x], json!({"dim0": 1, "dim1": 2}))?,
+        [_, _, _, _] => n.emit_step(OpCall::transpose(1, 2), &[x])?,
         [batch, rows, width] if count > 0 && width % count == 0 => {
-            n.emit_step("reshape", &[x], json!({"size": [batch, rows, count, width / count]}))?
+            n.emit_step(OpCall::reshape([batch, rows, count, width / count]), &[x])?
         }
         _ => {
             let message = format!(
@@ -51,10 +52,11 @@ fn lower_rotary(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         }
     };
     let whole = n.tensor_size(x);
+    // 0 is the default of `rotary_embedding_dim` and means the whole head.
     let width = if asked == 0 { whole[3] } else { asked };
     if width % 2 != 0 || !(2..=whole[3]).contains(&width) {
         let message =
-            format!("{width} of {} elements are turned; accepted: an even number", whole[3]);
+            format!("{width} of {} elements are rotated; accepted: an even number", whole[3]);
         return Err(n.refuse_node("bad_attribute", message));
     }
     let half = width / 2;
@@ -63,7 +65,9 @@ fn lower_rotary(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         let mut table = n.operand_tensor(k)?;
         if n.has_operand(3) {
             let places = n.operand_tensor(3)?;
-            table = n.emit_step("embedding", &[table, places], Json::Null)?;
+            // With positions the tables have a row per position; without, a row per row of the
+            // operand.
+            table = n.emit_step("embedding", &[table, places])?;
         }
         let size = n.tensor_size(table);
         if size.len() != 3 || size[2] != half {
@@ -71,60 +75,60 @@ fn lower_rotary(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
                 n.refuse_operand(k, format!("{size:?}; accepted: {half} angles for each row"))
             );
         }
-        tables.push(n.emit_step("unsqueeze", &[table], json!({"dim": 2}))?);
+        // A dimension of 1 for the heads, which share the angles.
+        tables.push(n.emit_step(OpCall::unsqueeze(2), &[table])?);
     }
     let (cos, sin) = (tables[0], tables[1]);
     let turned = slice_range(n, x, 3, 0, width)?;
+    // Interleaved pairs are neighbours; otherwise an element of the first half pairs with one of
+    // the second.
     let (a, b) = if pairs {
-        let every = |start: i64| json!({"dim": 3, "start": start, "end": width, "step": 2});
-        (n.emit_step("slice", &[turned], every(0))?, n.emit_step("slice", &[turned], every(1))?)
+        let every = |start: i64| OpCall::slice_by(3, start, width, 2);
+        (n.emit_step(every(0), &[turned])?, n.emit_step(every(1), &[turned])?)
     } else {
         (slice_range(n, turned, 3, 0, half)?, slice_range(n, turned, 3, half, width)?)
     };
-    let product = |n: &mut NodeLowering<'_, '_>, a, b| n.emit_step("mul", &[a, b], Json::Null);
+    let product = |n: &mut NodeLowering<'_, '_>, a, b| n.emit_step("mul", &[a, b]);
     let (real, other) = (product(n, cos, a)?, product(n, sin, b)?);
-    let real = n.emit_step("sub", &[real, other], Json::Null)?;
+    let real = n.emit_step("sub", &[real, other])?;
     let (imaginary, other) = (product(n, sin, a)?, product(n, cos, b)?);
-    let imaginary = n.emit_step("add", &[imaginary, other], Json::Null)?;
+    let imaginary = n.emit_step("add", &[imaginary, other])?;
     let mut y = if pairs {
-        let both = n.emit_step("stack", &[real, imaginary], json!({"dim": 4}))?;
+        let both = n.emit_step(OpCall::stack(4), &[real, imaginary])?;
         let size = [&whole[..3], &[width]].concat();
-        n.emit_step("reshape", &[both], json!({"size": size}))?
+        n.emit_step(OpCall::reshape(size), &[both])?
     } else {
-        n.emit_step("cat", &[real, imaginary], json!({"dim": 3}))?
+        n.emit_step(OpCall::cat(3), &[real, imaginary])?
     };
     if width != whole[3] {
         let rest = slice_range(n, x, 3, width, whole[3])?;
-        y = n.emit_step("cat", &[y, rest], json!({"dim": 3}))?;
+        y = n.emit_step(OpCall::cat(3), &[y, rest])?;
     }
     let y = GraphOperand::Tensor(y);
     Ok(vec![if size.len() == 4 {
-        n.emit_result("transpose", &[y], json!({"dim0": 1, "dim1": 2}))?
+        n.emit_result(OpCall::transpose(1, 2), &[y])?
     } else {
-        n.emit_result("reshape", &[y], json!({"size": size}))?
+        n.emit_result(OpCall::reshape(size), &[y])?
     }])
 }
 
-/// Operand 0 as the gate of operand 1.
+/// Operand 0, through SiLU, gates operand 1.
 fn lower_swiglu(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(2, 2)?;
     let alpha = n.float_attribute("alpha", 1.0)?;
     let (x, up) = (n.operand_tensor(0)?, n.operand_tensor(1)?);
     let gate = if alpha == 1.0 {
-        n.emit_step("silu", &[x], Json::Null)?
+        n.emit_step("silu", &[x])?
     } else {
         let inner = n.emit_with_number("mul", x, alpha)?;
-        let share = n.emit_step("sigmoid", &[inner], Json::Null)?;
-        n.emit_step("mul", &[x, share], Json::Null)?
+        let share = n.emit_step("sigmoid", &[inner])?;
+        n.emit_step("mul", &[x, share])?
     };
-    Ok(vec![n.emit_result(
-        "mul",
-        &[GraphOperand::Tensor(gate), GraphOperand::Tensor(up)],
-        Json::Null,
-    )?])
+    Ok(vec![n.emit_result("mul", &[GraphOperand::Tensor(gate), GraphOperand::Tensor(up)])?])
 }
 
-/// Attention that reads from a sum of products of keys and values, which may fade and be corrected, in float32.
+/// Linear attention: the state is a sum of products of keys and values, which may decay and be
+/// corrected; computed in float32.
 fn lower_linear_attention(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(3, 6)?;
     let rule = n.word_attribute("update_rule", "gated_delta")?;
@@ -166,7 +170,7 @@ fn lower_linear_attention(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue
         |n: &mut NodeLowering<'_, '_>, k: usize, count: i64, width: i64| -> Result<TensorId> {
             let x = n.operand_tensor(k)?;
             let x = n.cast_tensor(x, Dtype::Float32)?;
-            n.emit_step("reshape", &[x], json!({"size": [batch, rows, count, width]}))
+            n.emit_step(OpCall::reshape([batch, rows, count, width]), &[x])
         };
     let q = heads(n, 0, own, key_width)?;
     let k = heads(n, 1, shared, key_width)?;
@@ -174,7 +178,7 @@ fn lower_linear_attention(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue
     let decay = if fades {
         let last = n.operand_size(4)?.last().copied().unwrap_or(0);
         let decay = heads(n, 4, shared, if last == shared { 1 } else { key_width })?;
-        Some(n.emit_step("exp", &[decay], Json::Null)?)
+        Some(n.emit_step("exp", &[decay])?)
     } else {
         None
     };
@@ -200,46 +204,46 @@ fn lower_linear_attention(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue
     let scale = if scale == 0.0 { 1.0 / (key_width as f64).sqrt() } else { scale };
     let mut told = Vec::new();
     for t in 0..rows {
-        let at = json!({"dim": 1, "index": t});
-        let key = n.emit_step("select", &[k], at.clone())?;
-        let column = n.emit_step("unsqueeze", &[key], json!({"dim": 3}))?;
-        let value = n.emit_step("select", &[v], at.clone())?;
-        let mut row = n.emit_step("unsqueeze", &[value], json!({"dim": 2}))?;
+        let at = OpCall::select(1, t);
+        let key = n.emit_step(at.clone(), &[k])?;
+        let column = n.emit_step(OpCall::unsqueeze(3), &[key])?;
+        let value = n.emit_step(at.clone(), &[v])?;
+        let mut row = n.emit_step(OpCall::unsqueeze(2), &[value])?;
         if let Some(decay) = decay {
-            let share = n.emit_step("select", &[decay], at.clone())?;
-            let share = n.emit_step("unsqueeze", &[share], json!({"dim": 3}))?;
-            state = n.emit_step("mul", &[state, share], Json::Null)?;
+            let share = n.emit_step(at.clone(), &[decay])?;
+            let share = n.emit_step(OpCall::unsqueeze(3), &[share])?;
+            state = n.emit_step("mul", &[state, share])?;
         }
         if let Some(beta) = beta {
-            // What the state already gives for this key is taken off first.
-            let line = n.emit_step("unsqueeze", &[key], json!({"dim": 2}))?;
-            let had = n.emit_step("matmul", &[line, state], Json::Null)?;
-            let new = n.emit_step("sub", &[row, had], Json::Null)?;
-            let share = n.emit_step("select", &[beta], at.clone())?;
-            let share = n.emit_step("unsqueeze", &[share], json!({"dim": 3}))?;
-            row = n.emit_step("mul", &[new, share], Json::Null)?;
+            // The delta rule: the value that the state already holds for this key is subtracted
+            // first.
+            let line = n.emit_step(OpCall::unsqueeze(2), &[key])?;
+            let had = n.emit_step("matmul", &[line, state])?;
+            let new = n.emit_step("sub", &[row, had])?;
+            let share = n.emit_step(at.clone(), &[beta])?;
+            let share = n.emit_step(OpCall::unsqueeze(3), &[share])?;
+            row = n.emit_step("mul", &[new, share])?;
         }
-        let written = n.emit_step("mul", &[column, row], Json::Null)?;
-        state = n.emit_step("add", &[state, written], Json::Null)?;
-        let query = n.emit_step("select", &[q], at)?;
-        let query = n.emit_step("unsqueeze", &[query], json!({"dim": 2}))?;
+        let written = n.emit_step("mul", &[column, row])?;
+        state = n.emit_step("add", &[state, written])?;
+        let query = n.emit_step(at, &[q])?;
+        let query = n.emit_step(OpCall::unsqueeze(2), &[query])?;
         let read = if own == shared {
             state
         } else {
-            n.emit_step("repeat_interleave", &[state], json!({"repeats": own / shared, "dim": 1}))?
+            n.emit_step(
+                OpCall::new("repeat_interleave").with("repeats", own / shared).with("dim", 1),
+                &[state],
+            )?
         };
-        let line = n.emit_step("matmul", &[query, read], Json::Null)?;
+        let line = n.emit_step("matmul", &[query, read])?;
         let line = n.emit_with_number("mul", line, scale)?;
-        told.push(n.emit_step(
-            "reshape",
-            &[line],
-            json!({"size": [batch, 1, own * value_width]}),
-        )?);
+        told.push(n.emit_step(OpCall::reshape([batch, 1, own * value_width]), &[line])?);
     }
     let y = match told[..] {
         [] => return Err(n.refuse_operand(0, "a sequence of no rows")),
         [one] => one,
-        _ => n.emit_step("cat", &told, json!({"dim": 1}))?,
+        _ => n.emit_step(OpCall::cat(1), &told)?,
     };
     let dtype = n.operand_dtype(0)?;
     let y = n.convert_result(y, dtype)?;

@@ -1,4 +1,4 @@
-//! Other shapes of the same elements: of tensors as views, of what is known at once.
+//! Rules that change shapes: of tensors as views, of known values directly.
 
 use super::RuleTable;
 use super::pointwise::pass_operand;
@@ -8,9 +8,8 @@ use crate::literal::{
 };
 use crate::node::NodeLowering;
 use crate::walk::ModelValue;
-use serde_json::json;
 use std::rc::Rc;
-use zellige_graph::GraphOperand;
+use zellige_graph::{GraphOperand, OpCall};
 
 pub(super) const TABLE: RuleTable = &[
     ("Reshape", lower_reshape),
@@ -23,13 +22,13 @@ pub(super) const TABLE: RuleTable = &[
     ("Split", lower_split),
 ];
 
-/// Operand 0 in another shape of as many elements.
+/// Operand 0 in another shape with the same number of elements.
 fn reshape_operand(n: &mut NodeLowering<'_, '_>, shape: Vec<i64>) -> Result<Vec<ModelValue>> {
     let size = n.operand_size(0)?;
     if element_count(&shape) != element_count(&size) {
         return Err(n.refuse_node(
             "bad_operand",
-            format!("{size:?} has not as many elements as {shape:?}"),
+            format!("{size:?} has another number of elements than {shape:?}"),
         ));
     }
     if let Some(x) = n.operand_literal(0)? {
@@ -39,16 +38,17 @@ fn reshape_operand(n: &mut NodeLowering<'_, '_>, shape: Vec<i64>) -> Result<Vec<
         return Ok(vec![pass_operand(n, 0)?]);
     }
     let x = n.operand_tensor(0)?;
-    Ok(vec![n.emit_result("reshape", &[GraphOperand::Tensor(x)], json!({"size": shape}))?])
+    Ok(vec![n.emit_result(OpCall::reshape(shape), &[GraphOperand::Tensor(x)])?])
 }
 
-/// 0 keeps the extent of that place, and one -1 takes what is left.
+/// 0 keeps the size of that dimension, and one -1 takes the remaining elements.
 fn lower_reshape(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let keep = !n.flag_attribute("allowzero", false)?;
     let size = n.operand_size(0)?;
     n.check_arity(2, 2)?;
     let mut shape = n.require_ints(1, "the shape")?;
     for (d, extent) in shape.iter_mut().enumerate() {
+        // Since opset 14 `allowzero` gives 0 its plain meaning.
         if *extent == 0 && keep {
             *extent = *size.get(d).ok_or_else(|| {
                 let message = format!("0 in place {d} keeps an extent that {size:?} does not have");
@@ -69,6 +69,7 @@ fn lower_reshape(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     if let [d] = open[..] {
         let others: Vec<i64> =
             shape.iter().enumerate().filter(|(k, _)| *k != d).map(|(_, e)| *e).collect();
+        // An extent cannot follow from a product of zero elements.
         let fits = element_count(&others)
             .zip(element_count(&size))
             .filter(|(o, all)| *o > 0 && all % o == 0);
@@ -83,7 +84,7 @@ fn lower_reshape(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     reshape_operand(n, shape)
 }
 
-/// A matrix: the dimensions before the axis, and those from it on.
+/// Flattens to a matrix: the dimensions before the axis, and those from it on.
 fn lower_flatten(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let size = n.operand_size(0)?;
@@ -101,7 +102,7 @@ fn lower_flatten(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     reshape_operand(n, shape)
 }
 
-/// The axes of an attribute, as before opset 13, or of operand 1.
+/// The axes, from an attribute (before opset 13) or from operand 1.
 fn listed_axes(n: &mut NodeLowering<'_, '_>) -> Result<Option<Vec<i64>>> {
     match n.ints_attribute("axes")? {
         None if n.has_operand(1) => n.require_ints(1, "the axes").map(Some),
@@ -149,6 +150,7 @@ fn lower_transpose(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let rank = size.len();
     let listed = n.ints_attribute("perm")?;
     let perm = match listed {
+        // The default reverses all dimensions.
         None => (0..rank).rev().collect(),
         Some(list) => list.iter().map(|a| n.normalize_dim(*a, rank)).collect::<Result<Vec<_>>>()?,
     };
@@ -170,13 +172,14 @@ fn lower_transpose(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         return Ok(vec![pass_operand(n, 0)?]);
     }
     let x = n.operand_tensor(0)?;
-    Ok(vec![n.emit_result("permute", &[GraphOperand::Tensor(x)], json!({"dims": perm}))?])
+    Ok(vec![n.emit_result(OpCall::permute(perm), &[GraphOperand::Tensor(x)])?])
 }
 
 fn lower_expand(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(2, 2)?;
     let size = n.operand_size(0)?;
     let asked = n.require_ints(1, "the shape")?;
+    // Expand broadcasts in both directions: a 1 in the shape keeps the extent of the operand.
     let Some(shape) = broadcast_shapes(&size, &asked).filter(|s| s.iter().all(|e| *e >= 0)) else {
         return Err(n.refuse_operand(1, format!("{size:?} does not broadcast to {asked:?}")));
     };
@@ -185,19 +188,23 @@ fn lower_expand(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
             let at = strided_indices(&shape, &broadcast_strides(&size, &shape), 0);
             return Ok(vec![ModelValue::Known(Rc::new(x.pick_elements(shape, at.into_iter())))]);
         }
+        // Exporters expand a single zero to the size of a mask; a fill needs no tensor to read.
         if let Some(value) = x.uniform_number().filter(|v| !v.is_nan()) {
-            let attributes = json!({"size": shape, "value": crate::literal::number_json(value), "dtype": x.dtype.name()});
-            return Ok(vec![n.emit_result("full", &[], attributes)?]);
+            let full = OpCall::new("full")
+                .with("size", shape)
+                .with_number("value", value)
+                .with("dtype", x.dtype.name());
+            return Ok(vec![n.emit_result(full, &[])?]);
         }
     }
     if shape == size {
         return Ok(vec![pass_operand(n, 0)?]);
     }
     let x = n.operand_tensor(0)?;
-    Ok(vec![n.emit_result("expand", &[GraphOperand::Tensor(x)], json!({"size": shape}))?])
+    Ok(vec![n.emit_result(OpCall::expand(shape), &[GraphOperand::Tensor(x)])?])
 }
 
-/// A part of one dimension: its first element, how many, and the step to the next.
+/// A slice of one dimension: its first element, the number of elements, and the step.
 struct DimSlice {
     dim: usize,
     start: i64,
@@ -205,7 +212,7 @@ struct DimSlice {
     step: i64,
 }
 
-/// The part of an extent that ONNX's start, end and step choose; both ends are clamped.
+/// The slice that ONNX's start, end and step select; both ends are clamped.
 fn clamp_slice(dim: usize, extent: i64, start: i64, end: i64, step: i64) -> DimSlice {
     let wrap = |v: i64| if v < 0 { v.saturating_add(extent) } else { v };
     let (start, end) = (wrap(start), wrap(end));
@@ -213,6 +220,7 @@ fn clamp_slice(dim: usize, extent: i64, start: i64, end: i64, step: i64) -> DimS
         let start = start.clamp(0, extent);
         (start, end.clamp(0, extent) - start)
     } else {
+        // Backwards the end is exclusive too, so -1 stands for "past the first element".
         let start = start.clamp(-1, extent - 1);
         (start, start - end.clamp(-1, extent - 1))
     };
@@ -221,7 +229,7 @@ fn clamp_slice(dim: usize, extent: i64, start: i64, end: i64, step: i64) -> DimS
     DimSlice { dim, start: start.max(0), count, step }
 }
 
-/// Operand 0 with each dimension cut to its part.
+/// Slices each dimension of operand 0.
 fn slice_operand(n: &mut NodeLowering<'_, '_>, parts: &[DimSlice]) -> Result<ModelValue> {
     let size = n.operand_size(0)?;
     if let Some(x) = n.operand_literal(0)? {
@@ -243,29 +251,27 @@ fn slice_operand(n: &mut NodeLowering<'_, '_>, parts: &[DimSlice]) -> Result<Mod
         let stride =
             p.step.unsigned_abs().min(i64::MAX.unsigned_abs()).cast_signed().min(extent.max(1));
         let start = if p.step > 0 { p.start } else { extent - 1 - p.start };
+        // The card's slices go forward only, so the dimension is reversed first.
         if p.step < 0 {
-            steps.push(("flip", json!({"dims": [p.dim]})));
+            steps.push(OpCall::flip([p.dim]));
         }
         let end = if p.count == 0 { start } else { start + (p.count - 1) * stride + 1 };
         if (start, end, stride) != (0, extent, 1) {
-            let mut cut = json!({"dim": p.dim, "start": start, "end": end});
-            if stride != 1 {
-                cut["step"] = json!(stride);
-            }
-            steps.push(("slice", cut));
+            let cut = OpCall::slice(p.dim, start, end);
+            steps.push(if stride == 1 { cut } else { cut.with("step", stride) });
         }
     }
     let Some((last, before)) = steps.split_last() else { return pass_operand(n, 0) };
     let mut x = n.operand_tensor(0)?;
-    for (op, attributes) in before {
-        x = n.emit_part(op, op, &[GraphOperand::Tensor(x)], attributes.clone())?;
+    for call in before {
+        x = n.emit_step(call.clone(), &[x])?;
     }
-    n.emit_result(last.0, &[GraphOperand::Tensor(x)], last.1.clone())
+    n.emit_result(last.clone(), &[GraphOperand::Tensor(x)])
 }
 
 fn lower_slice(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let size = n.operand_size(0)?;
-    // Before opset 10 they are attributes.
+    // Before opset 10 starts and ends are attributes.
     let (starts, ends) = match (n.ints_attribute("starts")?, n.ints_attribute("ends")?) {
         (Some(starts), Some(ends)) => (starts, ends),
         _ => {
@@ -321,6 +327,7 @@ fn lower_split(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         if !whole {
             return Err(n.refuse_node("bad_attribute", format!("{asked} parts of {extent}")));
         }
+        // Since opset 18 `num_outputs` divides into equal parts, of which the last may be shorter.
         let each = (extent + asked - 1) / asked;
         (0..asked).map(|k| each.min((extent - k * each).max(0))).collect()
     };

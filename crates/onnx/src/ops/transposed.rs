@@ -1,4 +1,4 @@
-//! Convolutions the other way, those that carry a state, and columns of windows as images.
+//! Rules for transposed convolutions, convolutions with a state, and Col2Im.
 
 use super::RuleTable;
 use super::unfold::SpatialWindows;
@@ -6,8 +6,7 @@ use super::window::{add_bias, ints_per_dim, spatial_extents};
 use crate::error::Result;
 use crate::node::NodeLowering;
 use crate::walk::ModelValue;
-use serde_json::{Value as Json, json};
-use zellige_graph::{GraphOperand, TensorId};
+use zellige_graph::{GraphOperand, OpCall, TensorId};
 
 pub(super) const TABLE: RuleTable = &[
     ("ConvTranspose", lower_conv_transpose),
@@ -15,7 +14,8 @@ pub(super) const TABLE: RuleTable = &[
     ("Col2Im", lower_col2im),
 ];
 
-/// A convolution the other way: with zeros between the elements of the operand, and the kernel turned around.
+/// A transposed convolution: a convolution of the operand with zeros between its elements, and with
+/// the flipped kernel.
 fn lower_conv_transpose(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(2, 3)?;
     let extents = spatial_extents(n)?;
@@ -45,7 +45,7 @@ fn lower_conv_transpose(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>>
     if wanted.as_ref().is_some_and(|w| w.len() != rank) {
         return Err(n.refuse_node(
             "bad_attribute",
-            format!("attribute `output_shape` has not {rank} numbers"),
+            format!("attribute `output_shape` must have {rank} numbers"),
         ));
     }
     match auto.as_str() {
@@ -54,8 +54,10 @@ fn lower_conv_transpose(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>>
         "NOTSET" | "" | "SAME_UPPER" | "SAME_LOWER" => {
             for d in 0..rank {
                 let out = wanted.as_ref().map_or(extents[d] * stride[d], |w| w[d]);
+                // The specification's formula for total_padding. Only SAME_UPPER puts the smaller
+                // half in front.
                 let total = stride[d] * (extents[d] - 1) + extra[d] + reach(d) - out;
-                // A result that is larger than all that is reached ends in zeros.
+                // A result that is larger than all windows reach ends in zeros.
                 extra[d] -= total.min(0);
                 let total = total.max(0);
                 let (small, large) = (total / 2, total - total / 2);
@@ -72,6 +74,8 @@ fn lower_conv_transpose(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>>
     }
     let mut x = n.operand_tensor(0)?;
     for d in 0..rank {
+        // A transposed convolution is a convolution of the input with stride - 1 zeros between its
+        // elements, padded by the reach of the kernel, with the kernel flipped.
         x = insert_zeros(n, x, d + 2, stride[d])?;
         let (left, right) = (reach(d) - 1 - before[d], reach(d) - 1 - after[d] + extra[d]);
         x = pad_or_crop(n, x, d + 2, left, right)?;
@@ -88,19 +92,19 @@ fn lower_conv_transpose(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>>
     if rank > 2 {
         let y = w.multiply_weights(n, x, kernel, groups)?;
         let y = add_bias(n, y, bias)?;
-        return Ok(vec![n.emit_result("identity", &[GraphOperand::Tensor(y)], Json::Null)?]);
+        return Ok(vec![n.emit_result("identity", &[GraphOperand::Tensor(y)])?]);
     }
     let mut operands = vec![GraphOperand::Tensor(x), GraphOperand::Tensor(kernel)];
     operands.extend(bias.map(GraphOperand::Tensor));
-    let ours = if rank == 1 { "conv1d" } else { "conv2d" };
-    let zeros = vec![0; rank];
-    let attributes = json!({
-        "stride": w.stride, "padding": zeros, "dilation": w.dilation, "groups": groups,
-    });
-    Ok(vec![n.emit_result(ours, &operands, attributes)?])
+    let call = OpCall::new(if rank == 1 { "conv1d" } else { "conv2d" })
+        .with("stride", w.stride)
+        .with("padding", vec![0; rank])
+        .with("dilation", w.dilation)
+        .with("groups", groups);
+    Ok(vec![n.emit_result(call, &operands)?])
 }
 
-/// A dimension with `step - 1` zeros between its elements.
+/// Inserts `step - 1` zeros between the elements of a dimension.
 fn insert_zeros(
     n: &mut NodeLowering<'_, '_>,
     x: TensorId,
@@ -111,19 +115,19 @@ fn insert_zeros(
         return Ok(x);
     }
     let mut size = n.tensor_size(x);
-    let x = n.emit_step("unsqueeze", &[x], json!({"dim": dim + 1}))?;
+    let x = n.emit_step(OpCall::unsqueeze(dim + 1), &[x])?;
     let mut pads = vec![0; 2 * (size.len() - dim)];
     let last = pads.len() - 1;
     pads[last] = step - 1;
-    // The new dimension is the one behind `dim`.
-    let x = n.emit_step("pad", &[x], json!({"pad": &pads[..]}))?;
+    // The new dimension follows `dim`.
+    let x = n.emit_step(OpCall::new("pad").with("pad", &pads[..]), &[x])?;
     let extent = size[dim];
     size[dim] = extent * step;
-    let x = n.emit_step("reshape", &[x], json!({"size": size}))?;
-    n.emit_step("slice", &[x], json!({"dim": dim, "start": 0, "end": (extent - 1) * step + 1}))
+    let x = n.emit_step(OpCall::reshape(size), &[x])?;
+    n.emit_step(OpCall::slice(dim, 0, (extent - 1) * step + 1), &[x])
 }
 
-/// A dimension with so many zeros more at its ends; less than none cuts elements off.
+/// Pads a dimension with zeros at its ends; a negative number crops elements.
 fn pad_or_crop(
     n: &mut NodeLowering<'_, '_>,
     x: TensorId,
@@ -137,29 +141,30 @@ fn pad_or_crop(
         let mut pads = vec![0; 2 * (rank - dim)];
         let last = pads.len();
         (pads[last - 2], pads[last - 1]) = (left.max(0), right.max(0));
-        x = n.emit_step("pad", &[x], json!({"pad": pads}))?;
+        x = n.emit_step(OpCall::new("pad").with("pad", pads), &[x])?;
     }
     if left < 0 || right < 0 {
         let (start, end) = ((-left).max(0), n.tensor_size(x)[dim] - (-right).max(0));
-        x = n.emit_step("slice", &[x], json!({"dim": dim, "start": start, "end": end}))?;
+        x = n.emit_step(OpCall::slice(dim, start, end), &[x])?;
     }
     Ok(x)
 }
 
-/// The weights `[in, out of a group, ..]` of operand 1 as `[out, in of a group, ..]`, turned around.
+/// The weights `[in, out of a group, ..]` of operand 1 as `[out, in of a group, ..]`, flipped in
+/// space.
 fn flip_weights(n: &mut NodeLowering<'_, '_>, weight: &[i64], groups: i64) -> Result<TensorId> {
     let dims: Vec<usize> = (2..weight.len()).collect();
     let w = n.operand_tensor(1)?;
-    let w = n.emit_step("flip", &[w], json!({"dims": dims}))?;
+    let w = n.emit_step(OpCall::flip(dims), &[w])?;
     let kernel = &weight[2..];
     let apart = [&[groups, weight[0] / groups, weight[1]], kernel].concat();
-    let w = n.emit_step("reshape", &[w], json!({"size": apart}))?;
-    let w = n.emit_step("transpose", &[w], json!({"dim0": 1, "dim1": 2}))?;
+    let w = n.emit_step(OpCall::reshape(apart), &[w])?;
+    let w = n.emit_step(OpCall::transpose(1, 2), &[w])?;
     let together = [&[groups * weight[1], weight[0] / groups], kernel].concat();
-    n.emit_step("reshape", &[w], json!({"size": together}))
+    n.emit_step(OpCall::reshape(together), &[w])
 }
 
-/// A convolution of every channel by itself with what came before: `[batch, channels, length]`, weights,
+/// A causal convolution of each channel by itself. Operands: `[batch, channels, length]`, weights,
 /// bias, the last elements of the past.
 fn lower_causal_conv(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(2, 4)?;
@@ -174,7 +179,7 @@ fn lower_causal_conv(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let x = n.operand_tensor(0)?;
     let whole = if n.has_operand(3) {
         let past = n.operand_tensor(3)?;
-        if *k == 1 { x } else { n.emit_step("cat", &[past, x], json!({"dim": 2}))? }
+        if *k == 1 { x } else { n.emit_step(OpCall::cat(2), &[past, x])? }
     } else {
         pad_or_crop(n, x, 2, k - 1, 0)?
     };
@@ -183,10 +188,10 @@ fn lower_causal_conv(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     if n.has_operand(2) {
         operands.push(n.operand_tensor(2)?);
     }
-    let y = n.emit_step("conv1d", &operands, json!({"groups": channels}))?;
+    let y = n.emit_step(OpCall::new("conv1d").with("groups", *channels), &operands)?;
     let y = match activation.as_str() {
-        "none" => n.emit_result("identity", &[GraphOperand::Tensor(y)], Json::Null)?,
-        "silu" | "swish" => n.emit_result("silu", &[GraphOperand::Tensor(y)], Json::Null)?,
+        "none" => n.emit_result("identity", &[GraphOperand::Tensor(y)])?,
+        "silu" | "swish" => n.emit_result("silu", &[GraphOperand::Tensor(y)])?,
         other => {
             let message =
                 format!("attribute `activation` is `{other}`; accepted: none, silu, swish");
@@ -194,11 +199,11 @@ fn lower_causal_conv(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         }
     };
     let length = n.tensor_size(whole)[2];
-    let last = json!({"dim": 2, "start": length - (k - 1), "end": length});
-    Ok(vec![y, ModelValue::Tensor(n.emit_step("slice", &[whole], last)?)])
+    let last = OpCall::slice(2, length - (k - 1), length);
+    Ok(vec![y, ModelValue::Tensor(n.emit_step(last, &[whole])?)])
 }
 
-/// Columns of windows added up where they lie in the image: the transpose of taking windows.
+/// Adds columns of windows into the image at their positions: the transpose of unfolding windows.
 fn lower_col2im(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(3, 3)?;
     let (image, block) =
@@ -229,7 +234,7 @@ fn lower_col2im(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     if counts.iter().product::<i64>() != *columns {
         return Err(n.refuse_operand(0, format!("{columns} columns; accepted: {counts:?} of them")));
     }
-    // Where in the image every element of every block belongs; what lies in padding goes to one place more.
+    // The pixel of every element of every block; elements in the padding get an additional index.
     let pixels: i64 = image.iter().product();
     let mut index = Vec::new();
     for k in 0..inner {
@@ -252,11 +257,16 @@ fn lower_col2im(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let index = n.emit_numbers(&[count], index, zellige_float::Dtype::Int64, "index")?;
     let channels = rows / inner;
     let x = n.operand_tensor(0)?;
-    let x = n.emit_step("reshape", &[x], json!({"size": [batch * channels, count]}))?;
-    let full = json!({"size": [batch * channels, pixels + 1], "value": 0, "dtype": dtype.name()});
-    let zeros = n.emit_part("image", "full", &[], full)?;
-    let sums = n.emit_step("index_add", &[zeros, index, x], json!({"dim": 1}))?;
-    let sums = n.emit_step("slice", &[sums], json!({"dim": 1, "start": 0, "end": pixels}))?;
+    let x = n.emit_step(OpCall::reshape([batch * channels, count]), &[x])?;
+    // One place more than there are pixels: it collects what falls into the padding, and is cut
+    // off.
+    let full = OpCall::new("full")
+        .with("size", [batch * channels, pixels + 1])
+        .with("value", 0)
+        .with("dtype", dtype.name());
+    let zeros = n.emit_part("image", full, &[])?;
+    let sums = n.emit_step(OpCall::new("index_add").with("dim", 1), &[zeros, index, x])?;
+    let sums = n.emit_step(OpCall::slice(1, 0, pixels), &[sums])?;
     let shape = [&[*batch, channels], &image[..]].concat();
-    Ok(vec![n.emit_result("reshape", &[GraphOperand::Tensor(sums)], json!({"size": shape}))?])
+    Ok(vec![n.emit_result(OpCall::reshape(shape), &[GraphOperand::Tensor(sums)])?])
 }

@@ -1,4 +1,4 @@
-//! A little writer of ONNX files: what the tests need of it, written from the format's description.
+//! A small writer of ONNX files, written from the description of the format.
 
 #![allow(dead_code, clippy::cast_possible_truncation, reason = "each test uses a part")]
 
@@ -88,7 +88,7 @@ pub(crate) enum A {
     Graph(&'static str),
     /// A graph with nodes.
     Body(&'static str, Vec<u8>),
-    /// What a call of the function gives to another attribute; its type.
+    /// A reference to an attribute of the function's call; its type.
     Of(&'static str, &'static str, i64),
 }
 
@@ -197,7 +197,7 @@ impl Net {
         self.graph.clone()
     }
 
-    /// An output of which only the name is said.
+    /// An output with a name only.
     pub(crate) fn output(self, name: &str) -> Net {
         self.put(12, &bytes(1, name.as_bytes()))
     }

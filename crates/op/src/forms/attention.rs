@@ -26,6 +26,7 @@ impl AttentionOp {
         }
         let head = |size: &[i64]| size.len().checked_sub(3).map(|d| size[d]);
         match (head(q), head(k)) {
+            // Each head of K serves as many neighbouring heads of Q, as PyTorch repeats K for them.
             (Some(a), Some(b)) if b > 0 && a % b == 0 => Ok(a / b),
             _ => Err(format!(
                 "grouped heads: dimension -3 of the query {q:?} is no multiple of that of the key {k:?}"
@@ -44,6 +45,7 @@ impl AttentionOp {
                 let reason = format!("size {:?} has no rows and columns", t.size);
                 return Err(refuse_operand(NAME, Some(operand), reason));
             }
+            // A bool mask says which keys take part; one of numbers is added and has the dtype of the scores.
             let mask = operand == 3 && t.dtype == Dtype::Bool;
             if !mask && (t.dtype != q.dtype || !is_float(t.dtype) || t.dtype.bits() == 8) {
                 let reason = format!(
@@ -66,6 +68,7 @@ impl AttentionOp {
         let outer = |m: &TensorType, times: i64| {
             let mut size = m.size[..m.size.len() - 2].to_vec();
             if let Some(heads) = size.last_mut() {
+                // K and V count as if their heads were repeated, so that they broadcast with those of Q.
                 *heads *= times;
             }
             TensorType { size, dtype: m.dtype }
@@ -76,6 +79,7 @@ impl AttentionOp {
         scores.extend([last(q, 2), last(k, 2)]);
         if let Some(mask) = inputs.get(3) {
             let both = [mask.clone(), TensorType { size: scores.clone(), dtype: mask.dtype }];
+            // A mask may broadcast to the scores, but must not enlarge them.
             if broadcast_sizes(&both).ok().as_ref() != Some(&scores) {
                 let reason = format!("size {:?} does not broadcast to {scores:?}", mask.size);
                 return Err(refuse_operand(NAME, Some(3), reason));

@@ -9,7 +9,7 @@ use zellige_float::Dtype;
 pub struct CastOp {
     pub name: &'static str,
     pub dtype: Dtype,
-    /// Whether float32 and int64 are stored as they are even where no operand is.
+    /// Whether float32 and int64 are stored with all their bits even where no operand is.
     pub wide: bool,
 }
 

@@ -32,6 +32,7 @@ impl ConvolutionOp {
     pub fn kernel_windows(&self, weight: &[usize]) -> [KernelWindow; 2] {
         let one = KernelWindow { kernel: 1, stride: 1, padding: 0, dilation: 1, ceil: false };
         let with = |d: usize| KernelWindow { kernel: weight[2 + d], ..self.windows[d] };
+        // An image of one dimension is one of two dimensions with a single row, so that one kernel computes both.
         if self.rank == 1 { [one, with(0)] } else { [with(0), with(1)] }
     }
 
@@ -56,6 +57,7 @@ impl ConvolutionOp {
                 format!("size {:?}; {full} dimensions, or one less without a batch", x.size);
             return Err(refuse_operand(self.name, Some(0), reason));
         }
+        // 1 with a batch, 0 without: where the channels are.
         let lead = x.size.len() + 1 - full;
         let groups = i64::try_from(self.groups).unwrap_or(i64::MAX);
         let channels = x.size[lead];

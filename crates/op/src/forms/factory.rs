@@ -1,4 +1,4 @@
-//! Tensors out of nothing: constants, sequences, random numbers. A value is a function of the row-major index.
+//! Tensors without operands: constants, sequences, random numbers. A value is a function of the row-major index.
 
 use crate::error::{OpError, Result, refuse_operand};
 use crate::scalar::HostScalar;
@@ -37,9 +37,12 @@ impl FactoryValue {
             FactoryValue::Arange { start, step } => {
                 (start.to_f64() + i as f64 * step.to_f64()).into()
             }
+            // One step has no distance: the division below would be by zero.
             FactoryValue::Linspace { start, steps: 0 | 1, .. } => start.into(),
             FactoryValue::Linspace { start, end, steps } => {
                 let step = (end - start) / (steps - 1) as f64;
+                // Counted from the nearer end, as PyTorch does: both ends are exact then, whatever the step rounds
+                // to.
                 let from_start = i < steps / 2;
                 let back = (steps - 1).saturating_sub(i) as f64;
                 (if from_start { start + step * i as f64 } else { end - step * back }).into()
@@ -52,13 +55,15 @@ impl FactoryValue {
         }
     }
 
-    /// The least and the greatest value of a tensor with so many elements, in some order; none where
+    /// The smallest and the largest value of a tensor with so many elements, in some order; none where
     /// it has no elements, or where no value is large.
     pub fn value_bounds(self, count: u64) -> Option<[HostScalar; 2]> {
+        // Sequences are monotonic, so that the ends bound every value.
         let last = count.checked_sub(1)?;
         Some(match self {
             FactoryValue::Integer { low, count, .. } => {
                 let most = count.saturating_sub(1);
+                // The largest number may be past 64 bits; then it does not fit in 32 either.
                 [low.into(), low.checked_add_unsigned(most).unwrap_or(i64::MAX).into()]
             }
             FactoryValue::Full(_) | FactoryValue::Arange { .. } | FactoryValue::Linspace { .. } => {
@@ -80,7 +85,7 @@ pub struct FactoryOp {
     pub name: &'static str,
     pub size: Vec<i64>,
     pub dtype: Dtype,
-    /// Whether float32 and int64 are stored as they are.
+    /// Whether float32 and int64 are stored with all their bits.
     pub wide: bool,
     pub value: FactoryValue,
 }
@@ -90,6 +95,7 @@ impl FactoryOp {
         if !inputs.is_empty() {
             return Err(refuse_operand(self.name, Some(0), "it takes no operands"));
         }
+        // More elements than 64 bits count cannot be stored, and are refused by the layout.
         let count = self.size.iter().try_fold(1u64, |all, n| all.checked_mul(n.unsigned_abs()));
         // Integers of 32 bits: a number past them would become another one.
         let narrow = matches!(self.dtype, Dtype::Int32 | Dtype::Qint32)

@@ -66,6 +66,7 @@ impl IndexPattern {
     ) -> Result<IndexShape> {
         for (k, i) in indices.iter().enumerate() {
             use Dtype::{Int8, Int16, Int32, Int64, Uint8};
+            // A bool index is a mask, whose result has a size that depends on its elements.
             if !matches!(i.dtype, Int64 | Int32 | Int16 | Int8 | Uint8) {
                 let reason = format!("an index tensor is of an integer dtype, not {}", i.dtype);
                 return Err(refuse_operand(op, Some(k + 1), reason));
@@ -83,6 +84,7 @@ impl IndexPattern {
                 let n = i.size.len();
                 IndexShape {
                     size: [&i.size[..], &x.size[1..]].concat(),
+                    // Row numbers are looked up; columns of the table are the last dimension of the iterations.
                     from: vec![IndexSource::Index(0), IndexSource::Dim(n)],
                     dims: vec![(0..n).collect()],
                     wraps: false,
@@ -103,6 +105,7 @@ impl IndexPattern {
             IndexPattern::Gather(dim) => {
                 let (d, i) = (resolve_index_dim(op, *dim, rank)?, first()?);
                 let fits =
+                    // An index tensor may be smaller than the tensor: PyTorch then reads its leading part.
                     i.size.len() == rank && (0..rank).all(|k| k == d || i.size[k] <= x.size[k]);
                 if !fits {
                     let reason = format!(
@@ -127,6 +130,8 @@ impl IndexPattern {
                     let reason = format!("{} index tensors for {rank} dimensions", indices.len());
                     return Err(refuse_operand(op, None, reason));
                 }
+                // All index tensors broadcast together, and their dimensions come first because they index leading
+                // dimensions.
                 let lead = broadcast_sizes(indices).map_err(|r| refuse_operand(op, None, r))?;
                 let n = lead.len();
                 let of = |i: &TensorType| (n - i.size.len()..n).collect();
@@ -162,7 +167,7 @@ impl IndexRead {
     }
 }
 
-/// How a value meets what is already there.
+/// How a value is combined with the one that is already there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CombineRule {
     /// The value alone; of several for one place, the last in row-major order.
@@ -181,7 +186,7 @@ pub enum CombineRule {
 /// iterations.
 ///
 /// **Law**: the result is the indexed tensor, into which the values are written one after the other
-/// in row-major order of the iterations. An element that several values meet is combined in the
+/// in row-major order of the iterations. An element that several values are written to is combined in the
 /// numbers that kernels compute with and rounds once, at the end.
 #[derive(Debug, Clone)]
 pub struct IndexWrite {
@@ -224,6 +229,7 @@ impl IndexWrite {
         let (x, indices, values) = self.split_operands(inputs)?;
         let shape = self.pattern.resolve_shape(self.name, x, indices)?;
         self.check_values(&shape, &values.size, inputs.len() - 1)?;
+        // A single number takes the dtype of the tensor.
         if values.dtype != x.dtype && !values.size.is_empty() {
             let reason = format!("values are {}, and the tensor is {}", values.dtype, x.dtype);
             return Err(refuse_operand(self.name, Some(inputs.len() - 1), reason));

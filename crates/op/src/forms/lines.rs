@@ -1,4 +1,4 @@
-//! Operations on whole lines: softmax, norms and scans. A line is what lies along some dimensions.
+//! Operations on whole lines: softmax, norms and scans. A line is the elements along some dimensions.
 
 use super::reduce::sum_dtype;
 use crate::dims::{self, PerDimension};
@@ -150,6 +150,7 @@ impl LineOperation for NormOp {
         }
         let expected = match (self.trailing_shape(), &self.over) {
             (Some(shape), _) => {
+                // PyTorch takes the extents and not only how many there are, so that a wrong operand is found here.
                 if shape.is_empty() || !size.ends_with(shape) {
                     let reason =
                         format!("{shape:?} are not the last extents of an operand of {size:?}");
@@ -158,6 +159,7 @@ impl LineOperation for NormOp {
                 shape.to_vec()
             }
             (None, over) => {
+                // Dimension 1 by PyTorch's convention: batch, channels, image.
                 let Some(channels) = size.get(1) else {
                     let reason = format!("its operand has channels in dimension 1, not {size:?}");
                     return Err(refuse_operand(self.name, Some(0), reason));
@@ -187,6 +189,7 @@ impl LineOperation for NormOp {
             NormKind::Layer(shape) | NormKind::Rms(shape) => {
                 (rank - shape.len().min(rank)..rank).collect()
             }
+            // All dimensions but the batch; the kernel splits the channels into groups.
             NormKind::Groups(_) => (1..rank).collect(),
             // Without other dimensions, a line is a batch of one channel.
             NormKind::Batch if rank == 2 => SmallVec::from_slice(&[0]),
@@ -202,9 +205,9 @@ pub enum ScanCarry {
     Sum,
     /// The product so far.
     Product,
-    /// The largest so far, and the highest index at which it stands; NaN stays.
+    /// The largest so far, and the highest index that has it; NaN stays.
     Largest,
-    /// The smallest so far, and the highest index at which it stands; NaN stays.
+    /// The smallest so far, and the highest index that has it; NaN stays.
     Smallest,
 }
 

@@ -1,4 +1,4 @@
-//! An operand kept or changed by the place of each element: triangles, dropout, Bernoulli numbers.
+//! Operands of which elements are kept or changed by their coordinates: triangles, dropout, Bernoulli numbers.
 
 use crate::dtype::is_float;
 use crate::error::{Result, refuse_operand};
@@ -23,7 +23,7 @@ impl MaskRule {
     }
 }
 
-/// An operation of one operand and the place.
+/// An operation whose result depends on the element and on its coordinates.
 #[derive(Debug, Clone)]
 pub struct MaskedOp {
     pub name: &'static str,
@@ -36,9 +36,11 @@ impl MaskedOp {
         let [x] = inputs else {
             return refuse(None, format!("it takes 1 operand, not {}", inputs.len()));
         };
+        // Both rules multiply by or compare with a fraction.
         if self.rule.is_random() && !is_float(x.dtype) {
             return refuse(Some(0), format!("it is for floating-point numbers, not {}", x.dtype));
         }
+        // A triangle needs rows and columns; further dimensions are batches of matrices.
         if !self.rule.is_random() && x.size.len() < 2 {
             return refuse(
                 Some(0),

@@ -52,6 +52,8 @@ impl<M: MoveRule> MoveForm<M> {
         let refuse =
             |(operand, reason)| OpError::BadOperand { op: self.name.into(), operand, reason };
         let result = self.rule.infer_type(inputs).map_err(refuse)?;
+        // A dtype without a format on the device is refused here, because nothing is computed that would refuse it
+        // later.
         zellige_stick::DataFormat::device_format_of(result.dtype)?;
         Ok(vec![result])
     }
@@ -76,12 +78,14 @@ impl MoveRule for ConcatOp {
         let Some(first) = inputs.first() else {
             return Err((None, "it takes at least 1 operand".into()));
         };
+        // PyTorch promotes the operands of a concatenation as those of a sum.
         let dtype = promote_dtypes(inputs).map_err(|r| (None, r))?;
         let at = self.concat_dim(first.size.len())?;
         let mut size = first.size.clone();
         if self.new {
             size.insert(at, i64::try_from(inputs.len()).unwrap_or(i64::MAX));
         } else {
+            // Summed up in the loop below, which checks the other dimensions as well.
             size[at] = 0;
         }
         for (operand, m) in inputs.iter().enumerate() {
@@ -127,6 +131,8 @@ impl MoveRule for SliceScatterOp {
             return Err((None, format!("it takes 2 operands, not {}", inputs.len())));
         };
         let refuse = |e: zellige_layout::LayoutError| (None, e.to_string());
+        // The slice of a contiguous tensor has the size of any slice, so that negative and open bounds are read by
+        // the same code as in a view.
         let whole = zellige_layout::StridedLayout::new_contiguous(&x.size).map_err(refuse)?;
         let slice = whole.slice_dim(self.dim, self.start, self.end, self.step).map_err(refuse)?;
         if slice.size() != src.size {
@@ -134,6 +140,7 @@ impl MoveRule for SliceScatterOp {
                 format!("operand 1 has size {:?}, and the slice {:?}", src.size, slice.size());
             return Err((Some(1), reason));
         }
+        // PyTorch would convert; here that is a step of its own, so that its cost is visible.
         if x.dtype != src.dtype {
             return Err((
                 Some(1),
@@ -168,6 +175,7 @@ pub struct PadOp {
 impl PadOp {
     /// Before and after a dimension.
     pub fn border_widths(&self, dim: usize, rank: usize) -> (i64, i64) {
+        // Widths are listed from the last dimension on, two for each.
         let k = 2 * (rank - 1 - dim);
         let at = |k: usize| self.widths.get(k).copied().unwrap_or(0);
         (at(k), at(k + 1))
@@ -177,8 +185,10 @@ impl PadOp {
     pub fn fits_extent(&self, n: i64, width: i64) -> bool {
         match self.border {
             BorderFill::Constant(_) => true,
+            // The element at the edge is not repeated, so that one element less than the extent is there to mirror.
             BorderFill::Reflect => (0..n.max(1)).contains(&width),
             BorderFill::Replicate => width >= 0 && (n > 0 || width == 0),
+            // At most once around: a border is one copy of the other end.
             BorderFill::Circular => (0..=n).contains(&width),
         }
     }
@@ -195,6 +205,7 @@ impl MoveRule for PadOp {
         let mut size = x.size.clone();
         for (d, n) in size.iter_mut().enumerate() {
             let (before, after) = self.border_widths(d, rank);
+            // Widths come from the caller and may be any int64.
             let padded = n.checked_add(before).and_then(|n| n.checked_add(after));
             match padded {
                 Some(p)

@@ -1,6 +1,6 @@
 //! Element by element: one function of the operands at every place.
 //!
-//! Operands broadcast as in PyTorch and meet in one dtype.
+//! Operands broadcast as in PyTorch and are promoted to one dtype.
 
 use crate::dtype::is_float;
 use crate::error::{OpError, Result, refuse_operand};
@@ -41,14 +41,14 @@ pub struct PointwiseOp {
     pub condition: Option<usize>,
     /// Whether the bits of a truth value are its own, so that the lowest one is the result.
     pub flips: bool,
-    /// Whether floats that do not promote may meet, as the dtype of the result is given.
+    /// Whether operands may be floats that do not promote, because the dtype of the result is given.
     pub mixes: bool,
-    /// Whether it tells infinities from numbers, also of a format where numbers stand for them.
+    /// Whether operands are read with infinities, also in a format that encodes them as its largest numbers.
     pub infinities: bool,
 }
 
 impl PointwiseOp {
-    /// An operation that so far computes nothing.
+    /// An operation without a function yet.
     pub(crate) fn new(name: &'static str, arity: usize) -> PointwiseOp {
         PointwiseOp {
             name,
@@ -101,7 +101,7 @@ impl PointwiseOp {
         PointwiseOp { infinities: true, ..self }
     }
 
-    /// Whether an operand has a say in the dtype.
+    /// Whether an operand counts for the dtype of the result.
     pub fn counts_for_dtype(&self, operand: usize) -> bool {
         self.condition != Some(operand)
     }
@@ -118,6 +118,7 @@ impl PointwiseOp {
         }
         let size = broadcast_sizes(inputs).map_err(|r| self.refuse_operand(None, r))?;
         if let Some(c) = self.condition
+            // PyTorch still takes uint8 as a condition.
             && !matches!(inputs[c].dtype, Dtype::Bool | Dtype::Uint8)
         {
             let reason =
@@ -126,6 +127,8 @@ impl PointwiseOp {
         }
         let counted = inputs.iter().enumerate().filter(|(i, _)| self.counts_for_dtype(*i));
         let counted: Vec<TensorType> = counted.map(|(_, m)| m.clone()).collect();
+        // Some operations have a result of a fixed dtype and take any mixture of floats: the first operand then
+        // says in which dtype they compute.
         let computes = match inputs {
             [x, ..] if self.mixes && is_float(x.dtype) => x.dtype,
             _ => promote_dtypes(&counted).map_err(|r| self.refuse_operand(None, r))?,
@@ -136,6 +139,7 @@ impl PointwiseOp {
                 self.refuse_operand(None, format!("it is for integers and bool, not {computes}"))
             );
         }
+        // Other integers are converted to float32 (a result of that dtype), or compared as floats (a truth value).
         if !float && self.int.is_none() && self.yields == ResultDtype::Promoted {
             let reason = format!("it is for floating-point numbers here, not {computes}");
             return Err(self.refuse_operand(None, reason));

@@ -47,8 +47,9 @@ impl PoolingKind {
             PoolingKind::Max(w) | PoolingKind::Mean(w, _) => {
                 let w = &w[d];
                 let inside = w.positions_inside(i, size);
+                // A window inside of the padding has no first place, and none of its places is read.
                 let first = w.kernel_place(i, inside.start, size).unwrap_or(0);
-                // Padding counts where it is asked for, up to the end of the padded dimension.
+                // Padding counts where the operation says so, up to the end of the padded dimension.
                 let begin = i * w.stride;
                 let end = (begin + w.kernel).min(size + 2 * w.padding);
                 let padded = end.saturating_sub(begin);
@@ -57,6 +58,8 @@ impl PoolingKind {
             }
             PoolingKind::Adaptive(_) => {
                 let first = floor_share(i, size, count);
+                // The ceiling by the floor of what is left: `ceil((i + 1) * size / count)` is `size - floor((count
+                // - 1 - i) * size / count)`.
                 let end = size - floor_share(count - 1 - i, size, count);
                 (first, 1, end - first, end - first)
             }
@@ -77,6 +80,8 @@ impl PoolingKind {
             }
             PoolingKind::Adaptive(_) if windows.is_empty() => 0,
             PoolingKind::Adaptive(_) => {
+                // Sums of floors by a formula, because there may be as many windows as the image has elements. In
+                // 128 bits, because products of two extents may not fit in 64.
                 let (n, count, size) = (windows.len() as u128, count as u128, size as u128);
                 let first = windows.start as u128 * size;
                 floor_sum(n, count, size, first + size + count - 1)
@@ -137,6 +142,8 @@ impl PoolingOp {
         let mut size = x.size.clone();
         for d in 0..2 {
             let extent = usize::try_from(x.size[rank - 2 + d]).unwrap_or(0);
+            // An image without elements has windows of padding alone, of which there is neither a largest number
+            // nor a mean.
             let Some(count) = self.pooled.window_count(d, extent).filter(|_| extent > 0) else {
                 let reason = format!("a window is larger than the padded image {:?}", x.size);
                 return Err(refuse_operand(self.name, Some(0), reason));

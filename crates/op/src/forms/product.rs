@@ -65,7 +65,7 @@ impl MatrixView {
     }
 }
 
-/// How two operands meet.
+/// How two operands are paired as matrices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MatrixPairing {
     pub a: MatrixView,
@@ -75,7 +75,7 @@ pub struct MatrixPairing {
 }
 
 impl ProductKind {
-    /// How operands of these sizes meet; a reason where they do not.
+    /// How operands of these sizes are paired; a reason where they cannot be.
     pub fn pair_operands(self, a: &[i64], b: &[i64]) -> Result<MatrixPairing, String> {
         use MatrixView::{Column, Keep, Row, Transpose};
         let ranks = (a.len(), b.len());
@@ -91,9 +91,12 @@ impl ProductKind {
                 meeting(Keep, Column, true, false)
             }
             (ProductKind::Matmul, _) | (ProductKind::Mm, (2, 2)) => meeting(Keep, Keep, true, true),
+            // No broadcast here: `bmm` takes as many matrices on both sides, unlike `matmul`.
             (ProductKind::Bmm, (3, 3)) if a[0] == b[0] => meeting(Keep, Keep, true, true),
+            // A batch of products of a row and a column, so that it has no kernel of its own.
             (ProductKind::Vecdot, (1.., 1..)) => meeting(Row, Column, false, false),
             (ProductKind::Outer, (1, 1)) => meeting(Column, Row, true, true),
+            // The weight is stored as [n, k], as PyTorch's modules keep it.
             (ProductKind::Linear, (1, 2)) => meeting(Row, Transpose, false, true),
             (ProductKind::Linear, (2.., 2)) => meeting(Keep, Transpose, true, true),
             (ProductKind::Mm, _) => say("two matrices"),
@@ -138,7 +141,7 @@ pub struct OperandRoles {
     pub scales: &'static [usize],
     /// The operand that is added.
     pub addend: Option<usize>,
-    /// Operands at least; the addend may be left out where it is the last.
+    /// The fewest operands: the addend may be left out where it is the last.
     pub least: usize,
     pub most: usize,
 }
@@ -221,6 +224,7 @@ impl ProductOp {
         for i in further {
             let operand = &inputs[*i];
             let both = [operand.clone(), TensorType { size: size.clone(), dtype }];
+            // A further operand may broadcast to the result, but must not enlarge it.
             if broadcast_sizes(&both).ok().as_ref() != Some(&size) {
                 let reason = format!("size {:?} does not broadcast to {size:?}", operand.size);
                 return Err(refuse_operand(self.name, Some(*i), reason));

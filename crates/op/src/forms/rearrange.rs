@@ -22,6 +22,8 @@ fn distinct_dims(dims: &[i64], rank: usize) -> Result<Vec<usize>, OperandRefusal
     let mut seen = Vec::new();
     for dim in dims {
         let d = resolve_axis(*dim, rank)?;
+        // A dimension that is named twice would be flipped back, and which of two shifts holds would depend on
+        // their order.
         if seen.contains(&d) {
             return Err((None, format!("dimension {dim} is named twice")));
         }
@@ -30,7 +32,7 @@ fn distinct_dims(dims: &[i64], rank: usize) -> Result<Vec<usize>, OperandRefusal
     Ok(seen)
 }
 
-/// Elements pushed on by `shifts`, those that fall off at the end coming in at the beginning; without
+/// Elements moved up by `shifts`; those past the end continue at the beginning; without
 /// dimensions, of the elements in row-major order.
 #[derive(Debug, Clone)]
 pub struct RollOp {
@@ -41,6 +43,7 @@ pub struct RollOp {
 impl MoveRule for RollOp {
     fn infer_type(&self, inputs: &[TensorType]) -> Result<TensorType, OperandRefusal> {
         let x = only_operand(inputs)?;
+        // Without dimensions the flattened tensor is rolled, which has one.
         let dims = self.dims.as_ref().map_or(Ok(vec![0]), |d| distinct_dims(d, x.size.len()))?;
         if dims.len() != self.shifts.len() {
             let reason = format!("{} shifts for {} dimensions", self.shifts.len(), dims.len());
@@ -114,6 +117,7 @@ pub struct DiagOp {
 impl MoveRule for DiagOp {
     fn infer_type(&self, inputs: &[TensorType]) -> Result<TensorType, OperandRefusal> {
         let x = only_operand(inputs)?;
+        // `abs` of the smallest int64 would overflow.
         let reach = i64::try_from(self.diagonal.unsigned_abs()).unwrap_or(i64::MAX);
         let size = match x.size.as_slice() {
             [n] => match n.checked_add(reach) {
@@ -122,6 +126,7 @@ impl MoveRule for DiagOp {
             },
             [r, c] => {
                 let (right, down) = if self.diagonal < 0 { (0, reach) } else { (reach, 0) };
+                // A diagonal outside of the matrix has no elements, which PyTorch allows.
                 vec![r.saturating_sub(down).min(c.saturating_sub(right)).max(0)]
             }
             _ => {
@@ -133,7 +138,7 @@ impl MoveRule for DiagOp {
     }
 
     fn result_dim(&self, _: usize, rank: usize) -> usize {
-        // A vector lies along the columns of its matrix; a diagonal has one dimension.
+        // A vector follows the columns of its matrix; a diagonal has one dimension.
         if rank == 1 { 1 } else { 0 }
     }
 }

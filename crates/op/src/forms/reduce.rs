@@ -6,7 +6,7 @@ use crate::error::{Result, refuse_operand};
 use crate::tensor_type::TensorType;
 use zellige_float::Dtype;
 
-/// A reduction. NaN goes through all of them that do not say otherwise.
+/// A reduction. NaN makes the result of each of them NaN, unless its description says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ReductionKind {
     /// From 0.
@@ -62,6 +62,7 @@ impl ReductionKind {
     /// Whether there is no result of no elements.
     pub fn needs_elements(self) -> bool {
         use ReductionKind::{Amax, Amin, ArgMax, ArgMin, Max, Min, Norm};
+        // Sums and products of nothing are 0 and 1; an extreme of nothing would be an invented number.
         matches!(self, Amax | Amin | Max | Min | ArgMax | ArgMin)
             || matches!(self, Norm { p } if p.is_infinite() || p < 0.0)
     }
@@ -85,6 +86,7 @@ impl ReductionKind {
             ReductionKind::ArgMax | ReductionKind::ArgMin | ReductionKind::CountNonzero => {
                 vec![Dtype::Int64]
             }
+            // PyTorch keeps uint8 here.
             ReductionKind::Any | ReductionKind::All if x != Dtype::Uint8 => vec![Dtype::Bool],
             ReductionKind::Var { mean: true, .. } | ReductionKind::Exx2 => vec![x, x],
             _ => vec![x],
@@ -126,6 +128,8 @@ impl ReduceOp {
             return Err(refuse_operand(self.name, Some(0), reason));
         }
         let reduced = gone.iter().try_fold(1i64, |all, d| all.checked_mul(x.size[*d]));
+        // Places are counted in 32 bits on the card, although their dtype is int64: a larger one would wrap without
+        // anybody noticing.
         if self.what.yields_counts() && reduced.is_none_or(|n| i32::try_from(n).is_err()) {
             let line = gone.iter().map(|d| x.size[*d]).collect::<Vec<_>>();
             let reason = format!("among {line:?} elements there are places past 32 bits");

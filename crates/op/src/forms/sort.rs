@@ -58,6 +58,7 @@ impl LineOperation for PickOp {
             PickRule::First(k) | PickRule::Kth(k) => (i64::try_from(k).unwrap_or(i64::MAX), "k"),
             PickRule::All | PickRule::Median => (0, ""),
         };
+        // The k-th is counted from 1, as in PyTorch; the first 0 elements are an empty result.
         let least = i64::from(matches!(self.which, PickRule::Kth(_)));
         if k > n || k < least {
             let reason = format!("{k} is not among the {n} elements; accepted are {least} to {n}");
@@ -70,11 +71,13 @@ impl LineOperation for PickOp {
                 "it has no elements, and of none no median",
             ));
         }
+        // Indices are computed in 32 bits on the card.
         if i32::try_from(n).is_err() {
             let reason = format!("a line of {n} elements has indices past 32 bits");
             return Err(refuse_operand(self.name, Some(0), reason));
         }
         match (self.dim, self.which) {
+            // The whole tensor is one line, so that the result is a single number.
             (None, _) => size.clear(),
             (_, PickRule::All) => {}
             (Some(dim), which) => {
@@ -108,7 +111,7 @@ impl LineOperation for PickOp {
     }
 }
 
-/// What stands between two elements.
+/// The value of a rank between two elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuantileInterpolation {
     /// On the line between them.
@@ -161,6 +164,7 @@ impl LineOperation for QuantileOp {
                 "it has no elements, and of none no quantile",
             ));
         }
+        // From the last dimension on, so that removing one leaves the numbers of the others.
         for d in along.iter().rev() {
             if self.keepdim {
                 size[*d] = 1;

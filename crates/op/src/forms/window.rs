@@ -20,6 +20,7 @@ impl KernelWindow {
         // A reach past 64 bits fits nowhere.
         let reach = self.dilation.checked_mul(self.kernel.checked_sub(1)?)?.checked_add(1)?;
         let padded = self.padding.checked_mul(2)?.checked_add(size)?;
+        // Checked throughout, because extents and attributes come from the caller.
         let room = padded.checked_sub(reach)?;
         if !self.ceil {
             return Some(room / self.stride + 1);
@@ -36,21 +37,22 @@ impl KernelWindow {
         self.kernel == 1 && self.stride == 1 && self.padding == 0
     }
 
-    /// The place of a kernel position in window `i`, where it lies inside.
+    /// The place of a kernel position in window `i`, if it is inside of the dimension.
     pub fn kernel_place(&self, i: usize, position: usize, size: usize) -> Option<usize> {
         let at = (i * self.stride + position * self.dilation).checked_sub(self.padding)?;
         (at < size).then_some(at)
     }
 
-    /// Kernel positions of window `i` that lie inside.
+    /// Kernel positions of window `i` that are inside of the dimension.
     pub fn positions_inside(&self, i: usize, size: usize) -> Range<usize> {
         let begin = i * self.stride;
+        // The first position at or behind the padding in front, and the first one behind the elements.
         let first = self.padding.saturating_sub(begin).div_ceil(self.dilation);
         let past = (size + self.padding).saturating_sub(begin).div_ceil(self.dilation);
         first.min(self.kernel)..past.min(self.kernel).max(first.min(self.kernel))
     }
 
-    /// Kernel positions of all these windows together that lie inside, by a formula: there may be as
+    /// Kernel positions of all these windows together that are inside, by a formula: there may be as
     /// many windows as elements.
     pub fn count_positions_inside(&self, windows: &Range<usize>, size: usize) -> u128 {
         // Positions before a bound, of window `i`: `ceil((bound - i * stride) / dilation)`, at most all.
@@ -101,6 +103,7 @@ pub(super) fn floor_sum(n: u128, m: u128, a: u128, b: u128) -> u128 {
         if top < m {
             break;
         }
+        // The axes change places: what was counted by columns is counted by rows next.
         (n, b) = (top / m, top % m);
         (m, a) = (a, m);
     }

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::forms::{FactoryOp, FactoryValue, MaskRule, MaskedOp, OpForm};
 use crate::row::{OpRow, row};
 use crate::scalar::HostScalar;
+use crate::torch_operator::{attribute, operand, operator};
 use zellige_float::Dtype;
 
 fn take_size(a: &mut OpAttributes) -> Result<Vec<i64>> {
@@ -47,7 +48,9 @@ fn count_steps(start: HostScalar, end: HostScalar, step: HostScalar) -> Option<i
     if let (HostScalar::Int(start), HostScalar::Int(end), HostScalar::Int(step)) =
         (start, end, step)
     {
+        // In 128 bits, because the distance of two int64 numbers may not fit in 64.
         let (length, step) = (i128::from(end) - i128::from(start), i128::from(step));
+        // A step of 0 never arrives, and one of the other sign leads away.
         if step == 0 || (length != 0 && (length < 0) != (step < 0)) {
             return None;
         }
@@ -56,6 +59,7 @@ fn count_steps(start: HostScalar, end: HostScalar, step: HostScalar) -> Option<i
     }
     let count = ((end.to_f64() - start.to_f64()) / step.to_f64()).ceil();
     #[allow(clippy::cast_possible_truncation, reason = "it is in the range")]
+    // Below 2^53, so that the count is exact in float64; NaN is in no range.
     (step.to_f64() != 0.0 && (0.0..=9e15).contains(&count)).then_some(count as i64)
 }
 
@@ -67,6 +71,7 @@ fn build_arange(a: &mut OpAttributes) -> BuiltForm {
         let reason = format!("{step} does not lead from {start} to {end} in 0 to 9e15 steps");
         return Err(a.bad_attribute("step", reason));
     };
+    // PyTorch's rule for the dtype where none is given: int64 if all three numbers are whole.
     let whole = [start, end, step].iter().all(|x| x.to_whole().is_some());
     let dtype = if whole { Dtype::Int64 } else { Dtype::Float32 };
     build_factory(a, vec![n], dtype, FactoryValue::Arange { start, step })
@@ -238,10 +243,10 @@ pub(crate) static ROWS: &[OpRow] = &[
         build_triangle(a, |diagonal| MaskRule::Lower { diagonal })
     })
     .attributes(&[("diagonal", "0")])
-    .torch(&["tril tril_ tril.out (self, diagonal=)"]),
+    .torch(&[operator(&["tril", "tril_", "tril.out"], &[operand("self"), attribute("diagonal")])]),
     row("triu", &["x"], UpstreamLayer::Fallback, |a| {
         build_triangle(a, |diagonal| MaskRule::Upper { diagonal })
     })
     .attributes(&[("diagonal", "0")])
-    .torch(&["triu triu_ triu.out (self, diagonal=)"]),
+    .torch(&[operator(&["triu", "triu_", "triu.out"], &[operand("self"), attribute("diagonal")])]),
 ];

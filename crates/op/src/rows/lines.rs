@@ -9,6 +9,7 @@ use crate::forms::{
     QuantileOp, ScanCarry, ScanOp, SoftmaxOp,
 };
 use crate::row::{OpRow, row};
+use crate::torch_operator::{attribute, dtype, operand, operator, refused_if_set};
 
 fn build_softmax(a: &mut OpAttributes, log: bool) -> BuiltForm {
     Ok(OpForm::Softmax(LineForm(SoftmaxOp { name: a.op, dim: a.take_int("dim", Some(-1))?, log })))
@@ -39,7 +40,7 @@ fn take_count(a: &mut OpAttributes, name: &str) -> Result<usize> {
     usize::try_from(n).map_err(|_| a.bad_attribute(name, format!("{n} is less than 0")))
 }
 
-/// Whether to sort downwards; sorts are always stable, asked or not.
+/// Whether to sort downwards; sorts are always stable, whether that is requested or not.
 fn build_sort(a: &mut OpAttributes, gives: LineResults) -> BuiltForm {
     let dim = Some(a.take_int("dim", Some(-1))?);
     let descending = a.take_flag("descending", false)?;
@@ -58,7 +59,7 @@ fn build_topk(a: &mut OpAttributes) -> BuiltForm {
     let k = take_count(a, "k")?;
     let dim = Some(a.take_int("dim", Some(-1))?);
     let descending = a.take_flag("largest", true)?;
-    // Unsorted would be any order: sorted is one.
+    // `sorted = false` allows any order, and a sorted result is one of them.
     a.take_flag("sorted", true)?;
     let which = PickRule::First(k);
     Ok(OpForm::Pick(LineForm(PickOp {
@@ -139,11 +140,17 @@ pub(crate) static ROWS: &[OpRow] = &[
     row("softmax", X, UpstreamLayer::Decomposed, |a| build_softmax(a, false))
         .attributes(LAST)
         .neutral(f64::NEG_INFINITY)
-        .torch(&["_softmax _softmax.out (self, dim=, half_to_float?)"]),
+        .torch(&[operator(
+            &["_softmax", "_softmax.out"],
+            &[operand("self"), attribute("dim"), refused_if_set("half_to_float")],
+        )]),
     row("log_softmax", X, UpstreamLayer::Decomposed, |a| build_softmax(a, true))
         .attributes(LAST)
         .neutral(f64::NEG_INFINITY)
-        .torch(&["_log_softmax _log_softmax.out (self, dim=, half_to_float?)"]),
+        .torch(&[operator(
+            &["_log_softmax", "_log_softmax.out"],
+            &[operand("self"), attribute("dim"), refused_if_set("half_to_float")],
+        )]),
     row("layer_norm", &["x", "weight?", "bias?"], UpstreamLayer::Custom, |a| {
         let over = NormKind::Layer(take_shape(a)?);
         build_norm(a, over)
@@ -171,34 +178,61 @@ pub(crate) static ROWS: &[OpRow] = &[
     row("cumsum", X, UpstreamLayer::Fallback, |a| build_scan(a, ScanCarry::Sum))
         .attributes(DIM)
         .neutral(0.0)
-        .torch(&["cumsum cumsum_ cumsum.out (self, dim=, dtype^)"]),
+        .torch(&[operator(
+            &["cumsum", "cumsum_", "cumsum.out"],
+            &[operand("self"), attribute("dim"), dtype("dtype")],
+        )]),
     row("cumprod", X, UpstreamLayer::Missing, |a| build_scan(a, ScanCarry::Product))
         .attributes(DIM)
         .neutral(1.0)
-        .torch(&["cumprod cumprod_ cumprod.out (self, dim=, dtype^)"]),
+        .torch(&[operator(
+            &["cumprod", "cumprod_", "cumprod.out"],
+            &[operand("self"), attribute("dim"), dtype("dtype")],
+        )]),
     row("cummax", X, UpstreamLayer::Missing, |a| build_scan(a, ScanCarry::Largest))
         .attributes(DIM)
         .neutral(f64::NEG_INFINITY)
-        .torch(&["cummax cummax.out (self, dim=)"]),
+        .torch(&[operator(&["cummax", "cummax.out"], &[operand("self"), attribute("dim")])]),
     row("cummin", X, UpstreamLayer::Missing, |a| build_scan(a, ScanCarry::Smallest))
         .attributes(DIM)
         .neutral(f64::INFINITY)
-        .torch(&["cummin cummin.out (self, dim=)"]),
+        .torch(&[operator(&["cummin", "cummin.out"], &[operand("self"), attribute("dim")])]),
     row("sort", X, UpstreamLayer::Missing, |a| build_sort(a, LineResults::Both))
         .attributes(SORT)
-        .torch(&["sort sort.values (self, dim=, descending=)"]),
+        .torch(&[operator(
+            &["sort", "sort.values"],
+            &[operand("self"), attribute("dim"), attribute("descending")],
+        )]),
     row("argsort", X, UpstreamLayer::Missing, |a| build_sort(a, LineResults::Indices))
         .attributes(SORT),
     row("topk", X, UpstreamLayer::Native, build_topk)
         .attributes(&[("k", "an integer"), ("dim", "-1"), ("largest", "true"), ("sorted", "true")])
         .neutral(f64::NEG_INFINITY)
-        .torch(&["topk topk.values (self, k=, dim=, largest=, sorted=)"]),
+        .torch(&[operator(
+            &["topk", "topk.values"],
+            &[
+                operand("self"),
+                attribute("k"),
+                attribute("dim"),
+                attribute("largest"),
+                attribute("sorted"),
+            ],
+        )]),
     row("kthvalue", X, UpstreamLayer::Missing, build_kthvalue)
         .attributes(&[("k", "an integer"), ("dim", "-1"), ("keepdim", "false")])
-        .torch(&["kthvalue kthvalue.values (self, k=, dim=, keepdim=)"]),
+        .torch(&[operator(
+            &["kthvalue", "kthvalue.values"],
+            &[operand("self"), attribute("k"), attribute("dim"), attribute("keepdim")],
+        )]),
     row("median", X, UpstreamLayer::Missing, build_median)
         .attributes(&[("dim", "the whole tensor"), ("keepdim", "false")])
-        .torch(&["median (self)", "median.dim median.dim_values (self, dim=, keepdim=)"]),
+        .torch(&[
+            operator(&["median"], &[operand("self")]),
+            operator(
+                &["median.dim", "median.dim_values"],
+                &[operand("self"), attribute("dim"), attribute("keepdim")],
+            ),
+        ]),
     row("quantile", X, UpstreamLayer::Missing, |a| build_quantile(a, false)).attributes(QUANTILE),
     row("nanquantile", X, UpstreamLayer::Missing, |a| build_quantile(a, true)).attributes(QUANTILE),
 ];

@@ -1,4 +1,4 @@
-//! Operations made of moves.
+//! Operations that only move elements.
 
 use super::BuiltForm;
 use crate::attributes::OpAttributes;
@@ -10,6 +10,7 @@ use crate::forms::{
 };
 use crate::row::{OpRow, row};
 use crate::scalar::HostScalar;
+use crate::torch_operator::{attribute, operand, operator};
 
 fn build_move<M>(a: &OpAttributes, form: fn(MoveForm<M>) -> OpForm, rule: M) -> BuiltForm {
     Ok(form(MoveForm { name: a.op, rule }))
@@ -89,25 +90,31 @@ fn build_slice_scatter(a: &mut OpAttributes) -> BuiltForm {
 pub(crate) static ROWS: &[OpRow] = &[
     row("cat", &["tensors..."], UpstreamLayer::Native, |a| build_concat(a, false))
         .attributes(&[("dim", "0")])
-        .torch(&["cat.out (tensors, dim=)"]),
+        .torch(&[operator(&["cat.out"], &[operand("tensors"), attribute("dim")])]),
     row("stack", &["tensors..."], UpstreamLayer::Decomposed, |a| build_concat(a, true))
         .attributes(&[("dim", "0")])
-        .torch(&["stack stack.out (tensors, dim=)"]),
+        .torch(&[operator(&["stack", "stack.out"], &[operand("tensors"), attribute("dim")])]),
     row("pad", &["x"], UpstreamLayer::Native, build_pad)
         .attributes(&[("pad", ""), ("mode", "constant"), ("value", "0")])
-        .torch(&["constant_pad_nd constant_pad_nd.out (self, pad=, value=)"]),
+        .torch(&[operator(
+            &["constant_pad_nd", "constant_pad_nd.out"],
+            &[operand("self"), attribute("pad"), attribute("value")],
+        )]),
     row("flip", &["x"], UpstreamLayer::Fallback, |a| {
         let dims = take_list(a, "dims")?;
         build_move(a, OpForm::Flip, FlipOp { dims })
     })
     .attributes(&[("dims", "")])
-    .torch(&["flip flip.out (self, dims=)"]),
+    .torch(&[operator(&["flip", "flip.out"], &[operand("self"), attribute("dims")])]),
     row("roll", &["x"], UpstreamLayer::Fallback, build_roll)
         .attributes(&[("shifts", ""), ("dims", "")])
-        .torch(&["roll roll.out (self, shifts=, dims=)"]),
+        .torch(&[operator(
+            &["roll", "roll.out"],
+            &[operand("self"), attribute("shifts"), attribute("dims")],
+        )]),
     row("repeat", &["x"], UpstreamLayer::Decomposed, build_repeat)
         .attributes(&[("repeats", "")])
-        .torch(&["repeat repeat.out (self, repeats=)"]),
+        .torch(&[operator(&["repeat", "repeat.out"], &[operand("self"), attribute("repeats")])]),
     row("repeat_interleave", &["x"], UpstreamLayer::Decomposed, build_interleave)
         .attributes(&[("repeats", ""), ("dim", "")]),
     row("diag", &["x"], UpstreamLayer::Decomposed, |a| {
@@ -118,5 +125,15 @@ pub(crate) static ROWS: &[OpRow] = &[
     .whole("no view has its elements"),
     row("slice_scatter", &["x", "source"], UpstreamLayer::Native, build_slice_scatter)
         .attributes(&[("dim", "0"), ("start", ""), ("end", ""), ("step", "1")])
-        .torch(&["slice_scatter slice_scatter.out (self, src, dim=, start=, end=, step=)"]),
+        .torch(&[operator(
+            &["slice_scatter", "slice_scatter.out"],
+            &[
+                operand("self"),
+                operand("src"),
+                attribute("dim"),
+                attribute("start"),
+                attribute("end"),
+                attribute("step"),
+            ],
+        )]),
 ];

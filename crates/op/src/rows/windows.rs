@@ -19,11 +19,13 @@ fn take_per_dim(
             None => Err(attrs.bad_attribute(name, format!("it is missing; one integer or {rank}"))),
         };
     };
+    // Bounded, so that a product of two of these numbers cannot overflow.
     let fits = |n: &i64| (least..=i64::from(i32::MAX)).contains(n);
     if !(list.len() == 1 || list.len() == rank) || !list.iter().all(fits) {
         let reason = format!("{list:?}; one integer or {rank}, each {least} to {}", i32::MAX);
         return Err(attrs.bad_attribute(name, reason));
     }
+    // One number is that of every dimension, as in PyTorch.
     let at = |d: usize| usize::try_from(list[d.min(list.len() - 1)]).unwrap_or(0);
     Ok((0..rank).map(at).collect())
 }

@@ -15,6 +15,8 @@ fn compare_with_committed(path: &str, generated: &str) {
         std::fs::write(&file, generated).expect("the file can be written");
     }
     let kept = std::fs::read_to_string(&file).unwrap_or_default();
+    // The first difference alone: the whole texts are hundreds of lines, and the command that is printed rewrites the
+    // file anyway.
     let first = kept.lines().zip(generated.lines()).find(|(a, b)| a != b);
     assert!(
         kept == generated,
@@ -27,6 +29,7 @@ fn compare_with_committed(path: &str, generated: &str) {
 fn the_schema_is_that_of_the_types() {
     let schema = schema::generate_schema::<Report>();
     let text = schema::format_json(&schema, 0);
+    // The text is formatted by this crate's own printer, which must not lose a value.
     assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), schema);
     compare_with_committed("docs/schemas/report.schema.json", &format!("{text}\n"));
 }
@@ -43,6 +46,7 @@ fn objects_are_closed() {
     fn check_objects_closed(value: &Value, found: &mut usize) {
         if let Some(fields) = value["properties"].as_object() {
             let required = value["required"].as_array().expect("required fields");
+            // Closed in both directions: an optional field would let a reader take an old report for a new one.
             assert!(fields.keys().all(|f| required.contains(&json!(f))), "{value}");
             assert!(fields.values().all(|f| f["description"].is_string()), "{value}");
             assert_eq!(value["additionalProperties"], false, "{value}");

@@ -7,6 +7,8 @@ use serde_json::{Map, Value};
 
 /// The schema of what serde writes: each field is required, as each is written.
 pub(super) fn generate_schema<T: JsonSchema>() -> Value {
+    // The schema of what is written and not of what is accepted: serde would also read a report without an optional
+    // field, but none is ever written so.
     let settings = SchemaSettings::draft2020_12().for_serialize().with_transform(simplify_schema);
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
@@ -21,6 +23,7 @@ fn simplify_schema(schema: &mut Schema) {
     let rest = old.keys().filter(|k| *k != "format" && *k != "$defs").cloned().collect::<Vec<_>>();
     for key in first.into_iter().chain(rest).chain(["$defs".into()]) {
         let Some(value) = old.get(&key) else { continue };
+        // Doc comments are wrapped for the source; in the schema a description is one paragraph.
         let value = match value.as_str().filter(|_| key == "description") {
             Some(text) => text.split_whitespace().collect::<Vec<_>>().join(" ").into(),
             None => value.clone(),
@@ -37,6 +40,7 @@ const WIDTH: usize = 120;
 pub(super) fn format_json(value: &Value, indent: usize) -> String {
     let line = format_on_one_line(value);
     // Room for the name of the field and the comma.
+    // The name of a field is printed before the value, and this function does not know it.
     if line.len() + indent + 24 <= WIDTH {
         return line;
     }

@@ -35,6 +35,8 @@ pub(super) fn generate_typescript(root: &str, schema: &Value) -> String {
 /// The description of a type or a field; that of a list of words also says what each word means.
 fn write_comment(out: &mut String, indent: &str, schema: &Value) {
     let text = |s: &Value| s["description"].as_str().expect("a doc comment").to_owned();
+    // TypeScript has no doc comment for a member of a union, so that the meanings of the words stand in the comment
+    // of the type.
     let words = schema["oneOf"].as_array().into_iter().flatten();
     let meanings = words.map(|word| format!("{}: {}", word["const"], text(word)));
     for paragraph in std::iter::once(text(schema)).chain(meanings) {
@@ -70,9 +72,11 @@ fn type_expression(schema: &Value) -> String {
         Some("integer" | "number") => "number".to_owned(),
         Some(plain @ ("string" | "boolean" | "null")) => plain.to_owned(),
         Some("array") => match type_expression(&schema["items"]) {
+            // `a | b[]` would be a union with a list; the parentheses make it a list of unions.
             union if union.contains(' ') && !union.starts_with('[') => format!("({union})[]"),
             item => format!("{item}[]"),
         },
+        // A panic is right in a test: a new kind of type needs a rule here before it can be published.
         _ => panic!("no TypeScript is known for {schema}"),
     };
     match &schema["type"] {

@@ -1,4 +1,4 @@
-//! What can be wrong with a checkpoint or with the text that divides it.
+//! Errors about a checkpoint or the text of its rules.
 
 use zellige_files::RelayoutError;
 use zellige_notation::make_visible;
@@ -20,7 +20,7 @@ pub enum CheckpointError {
         /// What is wrong and what would be accepted.
         reason: String,
     },
-    /// A tensor that no rule names.
+    /// A tensor that no rule matches.
     #[error(
         "the plan leaves out `{}`: no rule matches; a last rule with name = \"*\" keeps all others whole, to = \"drop\" leaves them out",
         make_visible(name)
@@ -29,7 +29,7 @@ pub enum CheckpointError {
         /// The tensor.
         name: String,
     },
-    /// A tensor that is not divided as its rule says.
+    /// A tensor whose shards do not match its rule.
     #[error("`{}`: {reason}", make_visible(name))]
     Tensor {
         /// The tensor.
@@ -45,7 +45,7 @@ pub enum CheckpointError {
         /// What is wrong.
         reason: String,
     },
-    /// A copy that is not the tensor that was read.
+    /// A copy in the output that differs from the input.
     #[error(
         "verify: `{}` has checksum {found} in {place}, and {expected} in the input",
         make_visible(name)
@@ -55,21 +55,22 @@ pub enum CheckpointError {
         name: String,
         /// Which copy.
         place: String,
-        /// Of the copy.
+        /// The checksum of the copy.
         found: String,
-        /// Of the input.
+        /// The checksum of the input.
         expected: String,
     },
-    /// Memory that the system has not got.
-    #[error("{bytes} bytes of memory for a buffer are not to be had; --memory asks for less")]
+    /// Memory that the system cannot allocate.
+    #[error("{bytes} bytes of memory for a buffer cannot be allocated; use a smaller --memory")]
     Memory {
-        /// How many.
+        /// The number of bytes.
         bytes: u64,
     },
-    /// A file could not be read or written. It is the cause, so that who asks a chain of causes for it finds it.
+    /// A file could not be read or written. The file error is also the source of this error, so
+    /// that a chain of sources contains it.
     #[error("{0}")]
     File(#[from] zellige_files::FileError),
-    /// A move within files, which is the cause.
+    /// A move between files failed; its error is the source.
     #[error("{0}")]
     Move(#[from] RelayoutError),
     /// There is no plan.

@@ -1,4 +1,4 @@
-//! What a rank needs of a tensor, read from the files of another sharding.
+//! Reads the shard of a rank from the files of another sharding.
 
 use super::error::{CheckpointError, Result};
 use super::input::{OpenedFiles, TensorDivision};
@@ -10,14 +10,14 @@ use zellige_files::{Container, TensorFeed, TensorInfo};
 use zellige_host::AlignedBuffer;
 use zellige_movement::{CopyNest, MoveDtypes, MovePlan};
 
-/// The shard of one rank: where its elements are.
+/// The sources of the shard of one rank.
 #[derive(Debug)]
 pub(crate) struct ShardGather<'a> {
     width: usize,
     sources: Vec<(&'a Container, &'a TensorInfo, MovePlan)>,
 }
 
-/// Memory of one thread.
+/// The buffers of one thread.
 pub(crate) struct SlabBuffers {
     /// A part of the shard.
     slab: AlignedBuffer,
@@ -26,7 +26,7 @@ pub(crate) struct SlabBuffers {
 }
 
 impl SlabBuffers {
-    /// A slab and a window of so many bytes each.
+    /// Allocates a slab and a window of this many bytes each.
     pub(crate) fn new(bytes: usize) -> Result<SlabBuffers> {
         let refused = || CheckpointError::Memory { bytes: bytes as u64 };
         let slab = AlignedBuffer::try_new_zeroed(bytes).ok_or_else(refused)?;
@@ -35,8 +35,8 @@ impl SlabBuffers {
 }
 
 impl<'a> ShardGather<'a> {
-    /// Copy `copy` of the input, for the shard of `rank`; `to` is the division whose file is written, none where the shard is kept as the
-    /// layout has it.
+    /// Finds the sources in copy `copy` of the input for the shard of `rank`. `to` is the division
+    /// whose file is written; `None` if the shard is stored padded as in the layout.
     pub(crate) fn new(
         opened: &'a OpenedFiles,
         files: &ShardFiles,
@@ -61,7 +61,7 @@ impl<'a> ShardGather<'a> {
         Ok(ShardGather { width, sources })
     }
 
-    /// Bytes `at..at + len` of the shard; what holds no element is zero.
+    /// Reads bytes `at..at + len` of the shard; padding is zero.
     pub(crate) fn read_shard_range<'b>(
         &self,
         (at, len): (u64, u64),
@@ -71,11 +71,15 @@ impl<'a> ShardGather<'a> {
         let len = usize::try_from(len).unwrap_or(usize::MAX).min(buffers.slab.len());
         let target = &mut buffers.slab[..len];
         let written: i64 = clips.iter().map(|(_, part)| part.element_count()).sum();
+        // Padding has no source; the buffer still holds the slab before, so it is cleared where
+        // something stays unwritten.
         if usize::try_from(written).unwrap_or(0).saturating_mul(self.width) != len {
             target.fill(0);
         }
         for (k, part) in &clips {
             let (container, info, _) = &self.sources[*k];
+            // The window moves into the feed and back, so that one allocation serves all slabs of a
+            // thread.
             let window = std::mem::replace(&mut buffers.window, AlignedBuffer::new_zeroed(0));
             let mut feed = TensorFeed::with_window(container, info, self.width, window)?;
             let run = feed.run_plan(part, MoveDtypes::Bytes(self.width), target, None, 1);
@@ -85,7 +89,7 @@ impl<'a> ShardGather<'a> {
         Ok(target)
     }
 
-    /// What of every source is in bytes of the shard.
+    /// The part of every source that falls into these bytes of the shard.
     fn clip_sources(&self, at: u64, len: u64) -> Vec<(usize, MovePlan)> {
         let element = |b: u64| i64::try_from(b / self.width as u64).unwrap_or(i64::MAX);
         let (low, high) = (element(at), element(at + len));

@@ -1,4 +1,4 @@
-//! A checkpoint that is read: its files, and the tensors that their shards are.
+//! The input of a checkpoint job: its files, and the tensors whose shards they contain.
 
 use super::error::{CheckpointError, Result};
 use super::rules::{DivisionRules, ShardFiles};
@@ -11,17 +11,18 @@ use std::path::Path;
 use zellige_files::{Container, TensorInfo};
 use zellige_float::Dtype;
 
-/// The longest index that is read.
+/// The longest index that is read, in bytes.
+// An entry of an index takes about a hundred bytes, so 256 MB are millions of tensors.
 const MAX_INDEX: u64 = 1 << 28;
 
-/// Where shapes of flat shards are written down, in the metadata of the files.
+/// The metadata key under which files store the shapes of flat shards.
 pub(crate) const SHAPES_KEY: &str = "zellige.shapes";
 
-/// Opened files of one side.
+/// The open files of one side.
 #[derive(Debug)]
 pub(crate) struct OpenedFiles {
     pub(crate) containers: Vec<Container>,
-    /// The container of every rank; with an index that of every tensor.
+    /// The container of every file name, and with an index that of every tensor.
     by_file: BTreeMap<String, usize>,
     by_tensor: Option<BTreeMap<String, usize>>,
 }
@@ -30,7 +31,7 @@ impl OpenedFiles {
     /// Opens every file of a side.
     ///
     /// # Errors
-    /// A file that is not there, or not whole.
+    /// A missing or truncated file.
     pub(crate) fn open_files(folder: &Path, files: &ShardFiles) -> Result<OpenedFiles> {
         let mut opened =
             OpenedFiles { containers: Vec::new(), by_file: BTreeMap::new(), by_tensor: None };
@@ -50,8 +51,11 @@ impl OpenedFiles {
         let map = map.ok_or_else(|| bad("no object \"weight_map\" of names and files".into()))?;
         let mut by_tensor = BTreeMap::new();
         for (name, file) in map {
+            // The index comes from elsewhere: a path in it could lead out of the checkpoint's
+            // folder.
             let file = file.as_str().filter(|f| !f.contains('/') && !f.starts_with('.'));
-            let file = file.ok_or_else(|| bad(format!("`{name}` has no plain file name")))?;
+            let file =
+                file.ok_or_else(|| bad(format!("`{name}` is not mapped to a plain file name")))?;
             let at = opened.open_file(folder, file)?;
             opened.containers[at].find_tensor(name)?;
             by_tensor.insert(name.clone(), at);
@@ -60,6 +64,7 @@ impl OpenedFiles {
             let unnamed = container.tensors().iter().find(|t| !by_tensor.contains_key(t.name()));
             if let Some(tensor) = unnamed {
                 let place = container.path().display();
+                // Leaving it out silently would lose a tensor of the model.
                 return Err(bad(format!("`{}` is in {place} and not in the index", tensor.name())));
             }
         }
@@ -80,7 +85,7 @@ impl OpenedFiles {
         Ok(self.containers.len() - 1)
     }
 
-    /// The shard of a rank.
+    /// Finds the shard of a rank.
     pub(crate) fn find_shard(
         &self,
         files: &ShardFiles,
@@ -99,19 +104,21 @@ impl OpenedFiles {
     }
 }
 
-/// One side of a tensor: its sharding, and what files hold of it.
+/// One side of a tensor: its sharding, and the form of its shards in files.
 #[derive(Debug)]
 pub(crate) struct TensorDivision {
     pub(crate) sharded: ShardedLayout,
-    /// The shape whose boxes shards are: that of the tensor, or its elements in a row.
+    /// The shape that the shards are boxes of: that of the tensor, or its number of elements for
+    /// flat shards.
     pub(crate) boxes: Vec<i64>,
     pub(crate) padded: bool,
-    /// Dimensions of `boxes` that have no extent. The sharding is that of a tensor that has some, and nothing is moved.
+    /// The dimensions of `boxes` with extent 0. The sharding is then that of a nonempty tensor, and
+    /// nothing is moved.
     pub(crate) empty: Vec<bool>,
 }
 
 impl TensorDivision {
-    /// The box of a rank; `None` where its shard is kept as the layout has it.
+    /// The box of a rank; `None` if its shard is stored padded as in the layout.
     pub(crate) fn shard_box(&self, rank: i64) -> Option<ShardBox> {
         ShardBox::of_rank(&self.sharded, &self.boxes, rank).filter(|_| !self.padded)
     }
@@ -132,12 +139,12 @@ impl TensorDivision {
     }
 }
 
-/// A tensor on its way.
+/// A tensor to be resharded.
 #[derive(Debug)]
 pub(crate) struct CheckpointTensor {
     pub(crate) name: String,
     pub(crate) dtype: Dtype,
-    /// Bytes of an element.
+    /// The number of bytes of an element.
     pub(crate) width: usize,
     pub(crate) shape: Vec<i64>,
     pub(crate) from: TensorDivision,
@@ -153,7 +160,8 @@ impl CheckpointTensor {
     }
 }
 
-/// Every tensor of the input, in the order of the files, planned and checked against them.
+/// Plans every tensor of the input, in the order of the files, and checks the files against the
+/// rules.
 pub(crate) fn plan_tensors(
     opened: &OpenedFiles,
     rules: &DivisionRules,
@@ -188,7 +196,8 @@ pub(crate) fn plan_tensors(
             Some(shape) => shape,
             None => infer_shape(opened, rules, name, &rule.from, &numbers)?,
         };
-        // A tensor without elements is divided as one that every rank has some of.
+        // A tensor without elements is divided like one of which every rank has elements. A
+        // multiple of both meshes, so that the stand-in dimension divides evenly on either side.
         let ranks = rules.from.mesh().rank_count().saturating_mul(rules.to.mesh().rank_count());
         let full: Vec<i64> = shape.iter().map(|n| if *n == 0 { ranks } else { *n }).collect();
         let divided = |placed: &PlacementText, files: &ShardFiles| -> Result<TensorDivision> {
@@ -214,7 +223,7 @@ pub(crate) fn plan_tensors(
             };
             holders.iter().zip(&shards).all(fit)
         };
-        // Files may hold shards of one length, padding included, without a rule that says so.
+        // Files may contain padded shards of equal length without a rule that says so.
         if !fits(&from) {
             from.padded = true;
             if !fits(&from) {
@@ -238,7 +247,7 @@ pub(crate) fn plan_tensors(
         let dtype = dtype.ok_or_else(|| fail("no rank of the input holds it".into()))?;
         let width = usize::try_from(dtype.bits() / 8).unwrap_or(0);
         if width == 0 || dtype.bits() % 8 != 0 {
-            return Err(fail(format!("elements of {dtype} are no whole bytes")));
+            return Err(fail(format!("elements of {dtype} are not a whole number of bytes")));
         }
         let plan =
             Reshard::between(&from.sharded, &to.sharded, &full).map_err(|e| fail(e.to_string()))?;
@@ -248,7 +257,7 @@ pub(crate) fn plan_tensors(
     Ok(out)
 }
 
-/// The shape that shards tell: along each dimension the sum of the parts.
+/// Infers the shape from the shards: along each dimension the sum of the parts.
 fn infer_shape(
     opened: &OpenedFiles,
     rules: &DivisionRules,
@@ -258,7 +267,7 @@ fn infer_shape(
 ) -> Result<Vec<i64>> {
     let fail = |reason: String| CheckpointError::Tensor { name: name.to_string(), reason };
     let mesh = rules.from.mesh();
-    // Which ranks hold it does not depend on the shape.
+    // The set of ranks that hold it does not depend on the shape.
     let any = |rank: i64| opened.find_shard(&rules.from, name, rank).ok();
     let shards: Vec<(i64, Vec<i64>)> =
         (0..mesh.rank_count()).filter_map(|r| Some((r, any(r)?.1.shape().to_vec()))).collect();
@@ -270,7 +279,9 @@ fn infer_shape(
         }
         longest.iter_mut().zip(shape).for_each(|(a, b)| *a = (*a).max(*b));
     }
-    // Extents that any number of ranks divides, to see into how many parts each is cut.
+    // Trial extents that every number of ranks divides, which show into how many parts each
+    // dimension is cut. The shape is not known yet, but the number of parts of each dimension does
+    // not depend on it.
     let trial: Vec<i64> = longest.iter().map(|n| n.max(&1) * mesh.rank_count()).collect();
     let sharded = placed.shard_over_mesh(mesh, &trial, numbers).map_err(&fail)?;
     let boxes = if placed.is_flat() { vec![trial.iter().product()] } else { trial.clone() };

@@ -1,4 +1,4 @@
-//! A checkpoint on its way from one sharding to another: file by file, slab by slab.
+//! The job that reshards a checkpoint, file by file and slab by slab.
 
 use super::error::{CheckpointError, Result};
 use super::input::{CheckpointTensor, OpenedFiles, plan_tensors};
@@ -9,52 +9,53 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use zellige_files::{Container, NewTensor, content_hash, make_folder, read_text, write_bytes};
 
-/// What is being written is said here, until all is done.
+/// The file that identifies an unfinished output.
 const STATE_FILE: &str = "reshard-state.json";
 
-/// A checkpoint and the rules that divide it anew: everything is known and checked, nothing is written.
+/// A checkpoint and the rules that reshard it. Everything is read and checked, and nothing is
+/// written yet.
 #[derive(Debug)]
 pub struct CheckpointJob {
     pub(crate) rules: DivisionRules,
     pub(crate) opened: OpenedFiles,
     pub(crate) tensors: Vec<CheckpointTensor>,
-    /// The files of the output, each with the lowest rank whose file it is.
+    /// The files of the output, each with the lowest rank that it belongs to.
     pub(crate) outputs: Vec<(String, i64)>,
-    /// Of the rules and the input.
+    /// A hash of the rules and the input.
     pub(crate) key: String,
 }
 
-/// How much may be used.
+/// The resources that may be used.
 #[derive(Debug, Clone, Copy)]
 pub struct JobLimits {
-    /// Bytes of memory for buffers, about.
+    /// The approximate number of bytes for buffers.
     pub memory: usize,
-    /// Threads at most.
+    /// The largest number of threads.
     pub threads: usize,
 }
 
-/// What was done.
+/// The summary of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JobSummary {
-    /// Files written now.
+    /// The number of files written by this run.
     pub written: usize,
-    /// Files that an earlier run had finished.
+    /// The number of files that an earlier run had finished.
     pub found: usize,
-    /// Bytes of tensors written now.
+    /// The bytes of tensors written by this run.
     pub bytes: u64,
-    /// Bytes that an earlier run had written to files that it had not finished.
+    /// The bytes that an earlier run had written to unfinished files.
     pub resumed: u64,
 }
 
-/// What a folder holds when a run begins.
+/// The state of a folder when a run begins.
 enum FolderState {
-    /// None of the files, or what an earlier run has written of them.
+    /// None of the files, or those of an unfinished earlier run.
     Unfinished,
-    /// All of them, and no state: perhaps those of a run that ended before its process did.
+    /// All files without a state file: perhaps of a run whose process ended after it had finished.
     Complete,
 }
 
-/// Whether a name stands for a symbolic link; none where it stands for nothing.
+/// Whether a path is a symbolic link; `None` if nothing has this name.
 fn is_link(path: &Path) -> std::io::Result<Option<bool>> {
     match std::fs::symlink_metadata(path) {
         Ok(known) => Ok(Some(known.is_symlink())),
@@ -71,7 +72,8 @@ impl CheckpointJob {
     /// Reads the rules, opens every file of the input and plans every tensor.
     ///
     /// # Errors
-    /// A text that is no plan; a file that is missing, truncated or not as the rules say; a tensor that no rule names.
+    /// Invalid rules; a file that is missing, truncated or does not match the rules; a tensor that
+    /// no rule matches.
     pub fn new(input: impl AsRef<Path>, rules: &str) -> Result<CheckpointJob> {
         let input = input.as_ref();
         let text = rules;
@@ -88,6 +90,8 @@ impl CheckpointJob {
             }
             for tensor in &tensors {
                 let of = |r: i64| tensor.to.sharded.first_copy_of(r);
+                // Two ranks with one file name must hold the same part, or one would overwrite the
+                // other.
                 if of(rank) != of(known) {
                     return Err(CheckpointError::Tensor {
                         name: tensor.name.clone(),
@@ -102,23 +106,25 @@ impl CheckpointJob {
         for container in &opened.containers {
             let path = container.path();
             let known = std::fs::metadata(path).and_then(|m| m.modified().map(|t| (m.len(), t)));
+            // Name, length and time of every input file belong to the key: a run must not continue
+            // with another input.
             parts.push(format!("{:?} {known:?}", path.file_name()).into_bytes());
         }
         let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
         Ok(CheckpointJob { key: content_hash(&parts), rules, opened, tensors, outputs })
     }
 
-    /// Bytes of all shards of the output.
+    /// The bytes of all shards of the output.
     pub fn output_bytes(&self) -> u64 {
         self.outputs.iter().map(|(_, rank)| self.file_bytes(*rank)).sum()
     }
 
-    /// Tensors that are moved.
+    /// The number of tensors that are moved.
     pub fn tensor_count(&self) -> usize {
         self.tensors.len()
     }
 
-    /// Files of the output.
+    /// The number of files of the output.
     pub fn file_count(&self) -> usize {
         self.outputs.len()
     }
@@ -132,12 +138,15 @@ impl CheckpointJob {
         .sum()
     }
 
-    /// Writes the output, each file under its name only when it is complete. A run that was ended goes on in the middle of the files that it
-    /// had not finished, as long as the system was not started anew. Files that are all complete are compared with the input and stay: a
-    /// run may end between [`CheckpointJob::close_output`] and the end of its process. `progress` hears the bytes that are done.
+    /// Writes the output; each file gets its name only when it is complete. After an interruption a
+    /// new run resumes in the middle of unfinished files, unless the system was rebooted. If all
+    /// files are complete already, they are compared with the input and kept: the process of an
+    /// earlier run may have been killed after [`CheckpointJob::close_output`]. `progress` is called
+    /// with the bytes done so far.
     ///
     /// # Errors
-    /// A folder that holds something else; files that cannot be read or written, or that change meanwhile.
+    /// A folder with other contents; files that cannot be read or written, or that change
+    /// meanwhile.
     pub fn write_output(
         &self,
         output: impl AsRef<Path>,
@@ -156,7 +165,8 @@ impl CheckpointJob {
         Ok(done)
     }
 
-    /// Forgets what was done: the output is complete. Where that is forgotten already nothing happens.
+    /// Removes the state file, because the output is complete. Does nothing if it was removed
+    /// already.
     ///
     /// # Errors
     /// A file that cannot be removed.
@@ -170,10 +180,10 @@ impl CheckpointJob {
         }
     }
 
-    /// That a folder is empty of these files, or holds those of an earlier run of the same plan.
+    /// Checks that a folder has none of these files, or those of an earlier run of the same plan.
     fn begin_output(&self, folder: &Path) -> Result<FolderState> {
         let path = folder.join(STATE_FILE);
-        // A link of somebody else would name the file to be written.
+        // A link that another user placed there would redirect the write to another file.
         match is_link(&path) {
             Ok(Some(true)) => {
                 let reason =
@@ -182,15 +192,16 @@ impl CheckpointJob {
             }
             Ok(Some(false)) => self.check_continues(folder, &path),
             Ok(None) => self.begin_anew(folder, &path),
-            Err(error) => Err(folder_refusal(&path, &format!("cannot be looked at: {error}"))),
+            Err(error) => Err(folder_refusal(&path, &format!("cannot be examined: {error}"))),
         }
     }
 
-    /// That the state in a folder is of this plan and this input.
+    /// Checks that the state file in a folder belongs to this plan and this input.
     fn check_continues(&self, folder: &Path, path: &Path) -> Result<FolderState> {
         let text = read_text(path, 1 << 24)?;
-        let state: serde_json::Value = serde_json::from_str(&text)
-            .map_err(|e| folder_refusal(folder, &format!("{STATE_FILE} is not ours: {e}")))?;
+        let state: serde_json::Value = serde_json::from_str(&text).map_err(|e| {
+            folder_refusal(folder, &format!("{STATE_FILE} is not a state of this program: {e}"))
+        })?;
         if state.get("plan").and_then(|p| p.as_str()) != Some(&self.key) {
             return Err(folder_refusal(
                 folder,
@@ -202,9 +213,10 @@ impl CheckpointJob {
         Ok(FolderState::Unfinished)
     }
 
-    /// Writes the state into a folder that holds none of the files; one that holds all of them is left as it is.
+    /// Writes the state file into a folder that has none of the files; a folder that has all of
+    /// them is left unchanged.
     fn begin_anew(&self, folder: &Path, path: &Path) -> Result<FolderState> {
-        // A link that leads nowhere is a name that is taken, too.
+        // A dangling link occupies the name too.
         let taken = |file: &str| is_link(&folder.join(file)).is_ok_and(|found| found.is_some());
         if let Some((file, _)) = self.outputs.iter().find(|(file, _)| taken(file)) {
             return match self.is_complete(folder) {
@@ -220,7 +232,8 @@ impl CheckpointJob {
         Ok(FolderState::Unfinished)
     }
 
-    /// Whether a folder has every file, with the tensors and texts that this job writes; their bytes are not looked at.
+    /// Whether a folder has every file, with the tensors and metadata that this job writes. The
+    /// bytes of the tensors are not compared.
     fn is_complete(&self, folder: &Path) -> bool {
         self.outputs.iter().all(|(file, rank)| {
             let path = folder.join(file);
@@ -230,7 +243,8 @@ impl CheckpointJob {
         })
     }
 
-    /// Compares files that are all there with the input: without a state nothing else says whose they are.
+    /// Compares a complete set of files with the input: without a state file their contents alone
+    /// tell whether they belong to this job.
     fn confirm_output(
         &self,
         folder: &Path,
@@ -250,7 +264,7 @@ impl CheckpointJob {
         }
     }
 
-    /// Whether a file holds the tensors of a rank.
+    /// Whether a file has the tensors of a rank.
     pub(crate) fn is_whole_file(&self, path: &Path, rank: i64) -> bool {
         let Ok(container) = Container::open(path) else { return false };
         let wanted = self.tensors_of_rank(rank);
@@ -261,7 +275,7 @@ impl CheckpointJob {
             })
     }
 
-    /// The tensors of a rank, each with its number, and with the shape that its file has.
+    /// The tensors of a rank, each with its number and the shape in the rank's file.
     pub(crate) fn tensors_of_rank(&self, rank: i64) -> Vec<(usize, NewTensor)> {
         let held =
             self.tensors.iter().enumerate().filter(|(_, t)| t.to.sharded.holds_elements(rank));

@@ -1,8 +1,9 @@
-//! Checkpoints: safetensors files of one sharding, written anew as files of another.
+//! Reshards checkpoints: safetensors files of one sharding are rewritten as files of another.
 //!
-//! [`CheckpointJob::new`] reads the rules ([`rules`]) and every header, and refuses what does not fit before anything is written. [`CheckpointJob::write_output`] writes
-//! file by file, each under its name only when it is complete; shards are gathered slab by slab in bounded memory. [`CheckpointJob::verify_output`] compares
-//! checksums of logical tensors.
+//! [`CheckpointJob::new`] reads the rules ([`rules`]) and every header, and refuses everything that
+//! does not fit before anything is written. [`CheckpointJob::write_output`] writes file by file,
+//! each under its name only when it is complete; shards are gathered slab by slab in bounded
+//! memory. [`CheckpointJob::verify_output`] compares checksums of logical tensors.
 
 mod error;
 mod gather;

@@ -1,33 +1,35 @@
-//! Patterns of names: which of many comes first for a name, and the numbers that it takes from it.
+//! Patterns of names: finds the first pattern that matches a name, and the numbers that it
+//! captures.
 //!
-//! `*` stands for any characters, `{i}` for a number, which takes all digits that follow each other; everything else stands for itself.
-//! Patterns are kept as a trie, so that a name is compared with what several of them begin with once: finding the first of `n`
-//! patterns takes time by the part of the trie that the name reaches, not by `n`.
+//! `*` matches any characters, `{i}` matches a number with all its digits, and every other
+//! character matches itself. Patterns are stored as a trie, so that a common beginning of several
+//! patterns is compared with a name once: the time to find the first of `n` patterns depends on the
+//! part of the trie that the name reaches, not on `n`.
 
 use std::collections::{HashMap, HashSet};
 
 /// A part of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum PatternToken {
-    /// Any characters, none as well.
+    /// Any characters, or none.
     Any,
-    /// A number, under the word in the brackets.
+    /// A number, captured under the word in the braces.
     Number(String),
     /// This character.
     Literal(char),
 }
 
-/// Patterns in their order.
+/// The patterns in their order.
 #[derive(Debug, Clone)]
 pub(crate) struct NamePatterns {
     patterns: Vec<Vec<PatternToken>>,
     nodes: Vec<PatternNode>,
 }
 
-/// What begins with the same tokens.
+/// The patterns that begin with the same tokens.
 #[derive(Debug, Clone)]
 struct PatternNode {
-    /// Whether the last token is `*`, which takes more characters.
+    /// Whether the last token is `*`, which may match more characters.
     repeats: bool,
     literal: HashMap<char, usize>,
     any: Option<usize>,
@@ -39,7 +41,7 @@ struct PatternNode {
 }
 
 impl NamePatterns {
-    /// Patterns as rules write them.
+    /// Parses patterns as rules write them.
     pub(crate) fn new<'p>(patterns: impl Iterator<Item = &'p str>) -> NamePatterns {
         let patterns: Vec<Vec<PatternToken>> = patterns.map(split_tokens).collect();
         let mut nodes = vec![PatternNode::new(false, 0)];
@@ -62,7 +64,7 @@ impl NamePatterns {
         NamePatterns { patterns, nodes }
     }
 
-    /// The first pattern that a name matches, with the numbers in it.
+    /// The first pattern that matches a name, with the captured numbers.
     pub(crate) fn find_pattern(&self, name: &str) -> Option<(usize, Vec<(String, i64)>)> {
         let index = self.first_match(name)?;
         Some((index, match_numbers(&self.patterns[index], name)?))
@@ -73,6 +75,9 @@ impl NamePatterns {
         let (mut open, mut seen) = (vec![(0, 0)], HashSet::new());
         while let Some((node, at)) = open.pop() {
             let here = &self.nodes[node];
+            // Nothing below this node can come before the pattern that was found, and a pair of
+            // node and byte leads to the same matches every time; without the second test several
+            // stars take exponential time.
             if found.is_some_and(|found| found < here.first) || !seen.insert((node, at)) {
                 continue;
             }
@@ -111,7 +116,7 @@ fn split_tokens(pattern: &str) -> Vec<PatternToken> {
                 rest = behind;
                 PatternToken::Number(word.to_string())
             }
-            // Several stars in a row are one.
+            // Several stars in a row are equivalent to one.
             ('*', None) if tokens.last() == Some(&PatternToken::Any) => continue,
             ('*', None) => PatternToken::Any,
             (c, None) => PatternToken::Literal(c),
@@ -120,18 +125,21 @@ fn split_tokens(pattern: &str) -> Vec<PatternToken> {
     tokens
 }
 
-/// The number that begins at a byte of a name, and where it ends.
+/// The number that begins at a byte of a name, and the position after it.
 fn parse_number_at(name: &str, at: usize) -> Option<(i64, usize)> {
     let digits = name.as_bytes()[at..].iter().take_while(|b| b.is_ascii_digit()).count();
     Some((name[at..at + digits].parse().ok()?, at + digits))
 }
 
-/// The numbers that a pattern takes from a name; every `*` stands for as few characters as the rest allows, the first one first.
+/// The numbers that a pattern captures from a name; every `*` matches as few characters as the rest
+/// allows, the first `*` first.
 fn match_numbers(pattern: &[PatternToken], name: &str) -> Option<Vec<(String, i64)>> {
     let mut taken: Vec<(String, i64)> = Vec::new();
-    // Tokens and bytes from which on the rest did not match, or is tried already: each is tried once.
+    // Pairs of token and byte from which the rest did not match or is being tried: each pair is
+    // tried once.
     let mut tried = HashSet::new();
-    // Of every branch the token and the byte where it begins, and how many numbers were taken before.
+    // For every branch the token and the byte where it begins, and the number of captures before
+    // it.
     let mut branches = vec![(0, 0, 0)];
     while let Some((mut token, mut at, count)) = branches.pop() {
         taken.truncate(count);

@@ -1,4 +1,4 @@
-//! The text that says how the tensors of a checkpoint are divided, before and after.
+//! The rules of a checkpoint job: how its tensors are divided in the input and in the output.
 //!
 //! ```toml
 //! about = "Llama: one model to tensor-parallel ranks"
@@ -18,11 +18,13 @@
 //! name = "*"
 //! ```
 //!
-//! The first rule whose name matches counts: `*` stands for any characters, `{i}` for a number. A layout is `whole` (on every rank, and
-//! what is left out means that), `flat` or `flat tp` (the elements in a row, cut evenly, as FSDP does), a `PartitionSpec` or DTensor placements
-//! on the mesh of the side, or any other notation that uses the names of the mesh. `at pp=0` or `at pp={i}/16` says that it is on those
-//! ranks alone: where the number, divided and rounded down, is their coordinate. `padded` at the end: shards are as long as the
-//! longest one. `to = "drop"` leaves a tensor out, `shape = [..]` names the shape where shards do not tell it.
+//! The first rule whose name matches applies: `*` matches any characters, `{i}` a number. A layout
+//! is `whole` (the default: the tensor is on every rank), `flat` or `flat tp` (the elements in
+//! row-major order, cut evenly, as FSDP does), a `PartitionSpec` or DTensor placements on the mesh
+//! of the side, or any other notation that uses the names of the mesh. `at pp=0` or `at pp={i}/16`
+//! restricts it to the ranks with this coordinate, where the number is divided and rounded down.
+//! `padded` at the end means that all shards are as long as the longest one. `to = "drop"` leaves a
+//! tensor out, and `shape = [..]` gives the shape if it does not follow from the shards.
 
 use super::error::{CheckpointError, Result};
 use super::patterns::NamePatterns;
@@ -38,7 +40,7 @@ pub struct ShardFiles {
     names: String,
 }
 
-/// Which tensors, and how they are divided on both sides.
+/// A rule: which tensors it matches, and how they are divided on both sides.
 #[derive(Debug, Clone)]
 pub struct DivisionRule {
     pub(crate) name: String,
@@ -48,7 +50,7 @@ pub struct DivisionRule {
     pub(crate) line: usize,
 }
 
-/// A whole text.
+/// The rules of a job.
 #[derive(Debug, Clone)]
 pub struct DivisionRules {
     /// The input.
@@ -65,7 +67,7 @@ impl ShardFiles {
         &self.mesh
     }
 
-    /// Whether files are those that an index names.
+    /// Whether the files are those that an index names.
     pub(crate) fn named_by_index(&self) -> bool {
         self.names == "index"
     }
@@ -81,10 +83,10 @@ impl ShardFiles {
 }
 
 impl DivisionRules {
-    /// Reads a text.
+    /// Reads the text of rules.
     ///
     /// # Errors
-    /// What it does not understand, with its line.
+    /// What is invalid, with its line.
     pub fn parse(text: &str) -> Result<DivisionRules> {
         let reader = RulesReader::new(text);
         let table = DeTable::parse(text).map_err(|e| {
@@ -114,6 +116,7 @@ impl DivisionRules {
         if rules.is_empty() {
             return Err(missing("[[tensor]]"));
         }
+        // An index names one file for each tensor and says nothing about ranks.
         if from.named_by_index() && from.mesh.rank_count() > 1 {
             let reason =
                 "an index names the files of one rank; a mesh of several needs {rank} or its axes";
@@ -148,7 +151,7 @@ impl DivisionRules {
         Ok(rules)
     }
 
-    /// The first rule for a name, with the numbers in it.
+    /// The first rule that matches a name, with the captured numbers.
     pub(crate) fn find_rule(&self, name: &str) -> Option<(&DivisionRule, Vec<(String, i64)>)> {
         let (index, numbers) = self.patterns.find_pattern(name)?;
         Some((&self.rules[index], numbers))
@@ -156,7 +159,7 @@ impl DivisionRules {
 }
 
 struct RulesReader {
-    /// Where each line break is: every rule asks for its line.
+    /// The positions of the line breaks, because every rule looks up its line.
     breaks: Vec<usize>,
 }
 
@@ -195,6 +198,7 @@ impl RulesReader {
         let (at, names) = names.ok_or_else(|| self.error_at(at, "files", "missing".into()))?;
         let plain = names != "index"
             && (!names.ends_with(".safetensors")
+                // No `..` and no absolute path: output stays below the folder that the user names.
                 || names.split('/').any(|part| part.is_empty() || part.starts_with('.')));
         if plain {
             let accepted =

@@ -1,4 +1,5 @@
-//! What would travel if the ranks of a checkpoint were processes: between whom, how long, and beside a chain of collectives.
+//! The traffic if the ranks of a checkpoint were processes: the bytes between ranks, the time, and
+//! a comparison with a chain of collectives.
 
 use super::error::Result;
 use super::job::CheckpointJob;
@@ -8,44 +9,45 @@ use crate::part::TransferPart;
 use crate::topology::Topology;
 use std::collections::BTreeMap;
 
-/// Bytes between ranks.
+/// The bytes between ranks.
 #[derive(Debug, Clone, Default)]
 pub struct RankTraffic {
     /// Ranks of both sides together.
     pub ranks: i64,
-    /// Bytes by sender and receiver; what a rank keeps is from it to itself.
+    /// The bytes by sender and receiver; kept bytes are listed from a rank to itself.
     pub pairs: BTreeMap<(i64, i64), u64>,
     /// Seconds that the busiest link needs.
     pub seconds: f64,
-    /// Bytes that the chain of collectives would receive, all ranks together, and how many collectives it has.
+    /// The traffic of the chain of collectives, for comparison.
     pub chain: ChainTraffic,
 }
 
-/// The chain of collectives beside it.
+/// The traffic of a chain of collectives.
 #[derive(Debug, Clone, Default)]
 pub struct ChainTraffic {
-    /// Bytes that all ranks receive.
+    /// The bytes that all ranks receive together.
     pub received: u64,
-    /// Collectives that send something.
+    /// The number of collectives that send elements.
     pub collectives: u64,
-    /// Tensors that no chain moves, which then are gathered whole on every rank: DTensor stays on one mesh.
+    /// The number of tensors that no chain can move because DTensor stays on one mesh; they are
+    /// gathered whole on every rank.
     pub gathered: u64,
 }
 
 impl RankTraffic {
-    /// Bytes that go from one rank to another.
+    /// The bytes that go from one rank to another.
     pub fn sent_bytes(&self) -> u64 {
         self.pairs.iter().filter(|((a, b), _)| a != b).map(|(_, n)| n).sum()
     }
 
-    /// Bytes that stay.
+    /// The bytes that stay on their rank.
     pub fn kept_bytes(&self) -> u64 {
         self.pairs.iter().filter(|((a, b), _)| a == b).map(|(_, n)| n).sum()
     }
 }
 
 impl CheckpointJob {
-    /// What would travel, over the links of a topology.
+    /// Measures the traffic over the links of a topology.
     ///
     /// # Errors
     /// Tensors whose pairs of ranks are too many to list.

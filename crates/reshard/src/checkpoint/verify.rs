@@ -1,4 +1,4 @@
-//! Checksums of logical tensors: those of the input beside those of every copy of the output.
+//! Compares the checksums of logical tensors of the input with those of every copy in the output.
 
 use super::error::{CheckpointError, Result};
 use super::gather::{ShardGather, SlabBuffers};
@@ -14,9 +14,9 @@ use std::sync::Mutex;
 use zellige_layout::{Layout, TileLayout};
 
 impl CheckpointJob {
-    /// Reads input and output and compares the checksum of every tensor, its elements row-major whatever the shards: BLAKE3 of each
-    /// copy of the output beside that of the input. Answers the checksums by name; `progress` hears the bytes of tensors that are
-    /// compared.
+    /// Reads input and output and compares the BLAKE3 checksum of every tensor, over its elements
+    /// in row-major order whatever the shards. Returns the checksums by name; `progress` is called
+    /// with the bytes compared so far.
     ///
     /// # Errors
     /// [`CheckpointError::Differs`] with the tensor and the copy, and files that cannot be read.
@@ -29,7 +29,7 @@ impl CheckpointJob {
         let written = OpenedFiles::open_files(output.as_ref(), &self.rules.to)?;
         let threads = limits.threads.clamp(1, 64);
         let slab = (limits.memory / 2 / threads).clamp(1 << 16, SLAB_BYTES);
-        // The next tensor, what was found of those before it, and the bytes that are compared.
+        // The next tensor, the checksums found so far, the bytes compared so far, and the callback.
         let state = Mutex::new((0usize, vec![String::new(); self.tensors.len()], 0u64, progress));
         let work = || -> Result<()> {
             let mut buffers = SlabBuffers::new(slab)?;
@@ -64,7 +64,7 @@ impl CheckpointJob {
         Ok(self.tensors.iter().map(|t| t.name.clone()).zip(sums).collect())
     }
 
-    /// The checksum of a tensor, the same in every copy.
+    /// Computes the checksum of a tensor and compares it with that of every copy.
     fn compare_checksums(
         &self,
         written: &OpenedFiles,

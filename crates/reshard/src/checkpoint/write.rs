@@ -1,7 +1,8 @@
-//! Threads that write the files of an output: they take slabs in turn, the first file's first.
+//! Writes the files of an output with several threads, which take slabs one after the other, file
+//! by file.
 //!
-//! Whoever writes the last slab of a file puts it on the disk and gives it its name, while the others go on with the next file. Names are
-//! put on the disk together.
+//! The thread that writes the last slab of a file flushes and renames it, while the others continue
+//! with the next file. Names are flushed to the disk together.
 
 use super::error::Result;
 use super::gather::{ShardGather, SlabBuffers};
@@ -13,35 +14,37 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use zellige_files::{ContainerWriter, FileMetadata, NamedFile, NewTensor, make_folder};
 
-/// Bytes of a slab at most: as many as stay in the caches of a core, and are soon written anew after a kill.
+/// The largest slab in bytes: it fits in the caches of a core, and after a kill little has to be
+/// written again.
 pub(crate) const SLAB_BYTES: usize = 1 << 20;
 
-/// Finished files whose names are put on the disk together; each is open until then.
+/// The number of finished files whose names are flushed together; each stays open until then.
+// Each open file takes a descriptor, of which a process often has 1024.
 const UNSETTLED_FILES: usize = 64;
 
 /// A file that is being written.
 struct OutFile<'a> {
     rank: i64,
-    /// Taken by who finishes the file, once nobody writes to it.
+    /// Taken by the thread that finishes the file, when no other thread writes to it.
     writer: RwLock<Option<ContainerWriter>>,
-    /// Of each tensor: its number in the job, and the number of bytes in front of it and in it.
+    /// For each tensor: its number in the job, the bytes before it, and its own bytes.
     tensors: Vec<(usize, u64, u64)>,
     gathers: Vec<OnceLock<ShardGather<'a>>>,
     bytes: u64,
     marks: Mutex<WrittenRanges>,
 }
 
-/// Which bytes of a file are there, counted over its tensors.
+/// The bytes of a file that are written, counted over its tensors.
 #[derive(Default)]
 struct WrittenRanges {
-    /// All in front of this one.
+    /// All bytes before this one are written.
     low: u64,
-    /// Ends by starts, of what is there behind it.
+    /// The written ranges beyond it: ends by starts.
     beyond: BTreeMap<u64, u64>,
 }
 
 impl WrittenRanges {
-    /// Adds a part; answers the mark, where it has moved.
+    /// Adds a written range; returns the new mark if it has moved.
     fn add_range(&mut self, start: u64, end: u64) -> Option<u64> {
         self.beyond.insert(start, end);
         let before = self.low;
@@ -52,16 +55,16 @@ impl WrittenRanges {
     }
 }
 
-/// A part of a tensor of a file.
+/// A slab: a part of a tensor of a file.
 struct FileSlab<'a> {
     file: Arc<OutFile<'a>>,
     tensor: usize,
-    /// In the tensor.
+    /// The first byte, counted in the tensor.
     at: u64,
     len: u64,
 }
 
-/// Where the next slab is.
+/// The position of the next slab.
 struct SlabCursor<'a> {
     file: usize,
     open: Option<Arc<OutFile<'a>>>,
@@ -85,7 +88,7 @@ struct WriterCrew<'a, P> {
     stopped: AtomicBool,
 }
 
-/// What is locked is whole between any two statements, whoever panics.
+/// Locks a mutex, ignoring poisoning: a panic cannot leave the protected values half-changed.
 pub(crate) fn lock_shared<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -128,7 +131,7 @@ pub(crate) fn write_files(
 }
 
 impl<'a, P: FnMut(u64) + Send> WriterCrew<'a, P> {
-    /// Slab after slab, until there is none or somebody failed.
+    /// Writes slabs until none is left or a thread has failed.
     fn write_slabs(&self) -> Result<()> {
         let result = SlabBuffers::new(self.slab).and_then(|mut buffers| {
             while !self.stopped.load(Ordering::Relaxed) {
@@ -156,9 +159,11 @@ impl<'a, P: FnMut(u64) + Send> WriterCrew<'a, P> {
                 (cursor.open, cursor.file) = (None, cursor.file + 1);
                 continue;
             };
-            // What an earlier run had written stays, as far as it is whole elements.
+            // The bytes that an earlier run has written are kept, rounded down to whole elements.
             let width = self.job.tensors[number].width as u64;
             let there = lock_shared(&file.marks).low.saturating_sub(first).min(bytes);
+            // A note may end in the middle of an element after a kill; that element is written
+            // again.
             let at = cursor.at.max(if cursor.at == 0 { there / width * width } else { 0 });
             if at >= bytes {
                 (cursor.tensor, cursor.at) = (cursor.tensor + 1, 0);
@@ -170,11 +175,12 @@ impl<'a, P: FnMut(u64) + Send> WriterCrew<'a, P> {
         }
     }
 
-    /// Begins a file, or goes on with it; none where it is finished.
+    /// Begins or resumes a file; `None` if it is already finished.
     fn begin_file(&self, name: &'a str, rank: i64) -> Result<Option<Arc<OutFile<'a>>>> {
         let (job, path) = (self.job, self.folder.join(name));
         let bytes = job.file_bytes(rank);
-        // A name is given to what is complete, and the folder held none before its state was written.
+        // Only complete files get their final name, and the folder had no such file before its
+        // state was written.
         if job.is_whole_file(&path, rank) {
             let mut shared = lock_shared(&self.shared);
             shared.done.found += 1;
@@ -221,13 +227,15 @@ impl<'a, P: FnMut(u64) + Send> WriterCrew<'a, P> {
             Some(gather) => gather,
             None => {
                 let made = self.job.gather_shard(number, file.rank)?;
+                // Two threads may build the same gather; the second result is dropped, which is
+                // cheaper than a lock around the building.
                 file.gathers[*tensor].get_or_init(|| made)
             }
         };
         let writer = file.writer.read().unwrap_or_else(PoisonError::into_inner);
         let Some(open) = writer.as_ref() else { return Ok(()) };
         open.write_at(*tensor, *at, gather.read_shard_range((*at, *len), buffers)?)?;
-        // Noted under the lock, so that notes never go back.
+        // The note is written under the lock, so that a later note never has a smaller number.
         let mut marks = lock_shared(&file.marks);
         let moved = marks.add_range(first + at, first + at + len);
         if let Some(low) = moved {
@@ -245,7 +253,7 @@ impl<'a, P: FnMut(u64) + Send> WriterCrew<'a, P> {
         }
     }
 
-    /// Puts a file on the disk and gives it its name.
+    /// Flushes a file to the disk and renames it.
     fn finish_file(&self, file: &OutFile<'_>) -> Result<()> {
         let writer = file.writer.write().unwrap_or_else(PoisonError::into_inner).take();
         let Some(writer) = writer else { return Ok(()) };
@@ -270,7 +278,7 @@ impl<P: FnMut(u64)> CrewProgress<P> {
 }
 
 impl CheckpointJob {
-    /// Where the elements of the shard of a rank are.
+    /// Finds the sources of the shard of a rank.
     fn gather_shard(&self, number: usize, rank: i64) -> Result<ShardGather<'_>> {
         let tensor = &self.tensors[number];
         let files = &self.rules.from;
@@ -278,12 +286,13 @@ impl CheckpointJob {
         ShardGather::new(&self.opened, files, named, &tensor.from, to, &tensor.plan, (rank, 0))
     }
 
-    /// The texts of all files of the input, and shapes that shards do not tell.
+    /// The metadata of all files of the input, and the shapes of flat shards.
     pub(crate) fn output_metadata(&self, rank: i64) -> FileMetadata {
         let mut metadata = FileMetadata::new();
         for container in &self.opened.containers {
             metadata.extend(container.metadata().clone());
         }
+        // The key describes flat shards of the input; those of the output have shapes of their own.
         metadata.remove(SHAPES_KEY);
         let held = self.tensors.iter().filter(|t| t.flat && t.to.sharded.holds_elements(rank));
         let shapes: BTreeMap<&str, &[i64]> =

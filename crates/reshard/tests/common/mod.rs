@@ -1,4 +1,4 @@
-//! Random shardings, and what they mean by definition.
+//! Random shardings, and their meaning by definition.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use zellige_layout::{Axis, AxisKind, Iter, Layout, PaddedExtent, TileLayout, ValidWindow};

@@ -1,4 +1,4 @@
-//! Checkpoints of tests: written, read, and moved.
+//! Writes, reads and reshards the checkpoints of tests.
 #![allow(dead_code, reason = "every test uses some of them")]
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use zellige_reshard::checkpoint::{CheckpointJob, JobLimits};
 /// As little memory as there is a slab for, so that tensors come in several.
 pub(crate) const LIMITS: JobLimits = JobLimits { memory: 1 << 17, threads: 1 };
 
-/// A folder of its own, which goes at the end.
+/// A folder for one test, which is removed at the end.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {

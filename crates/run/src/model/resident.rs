@@ -9,9 +9,9 @@ use zellige_graph::InputRole;
 use zellige_machine::{OperationWork, SimulatedTime, WorkKind};
 
 impl LoadedModel {
-    /// As [`LoadedModel::load_program`], with weights that are on the card already: one that lies as the program wants
-    /// it is used where it is, so it must not change while the model lives. `weight` is told how it will
-    /// lie.
+    /// As [`LoadedModel::load_program`], with weights that are on the card already: one that has the layout of the
+    /// program is used where it is, so that it must not change while the model lives. `weight` gets the layout that the
+    /// program needs.
     ///
     /// # Errors
     /// As [`LoadedModel::load_program`].
@@ -20,6 +20,7 @@ impl LoadedModel {
         card: &Card,
         mut weight: impl FnMut(&str, &TensorLayout) -> Result<Tensor>,
     ) -> Result<LoadedModel> {
+        zellige_calls::record_call!();
         LoadedModel::load_with_weights(program.into(), card, false, &mut |model, id| {
             let buffer = model.program.buffer(id);
             let tensor = weight(&buffer.name, &buffer.laid)?;
@@ -37,11 +38,11 @@ impl LoadedModel {
         weights.filter_map(|(b, t)| Some((b.name.as_str(), t.as_ref()?)))
     }
 
-    /// One run on tensors of the card, entered into its accounts in a stream. An input that does not lie
-    /// as the program wants it is moved; none is changed but states: `states` names those that take the
+    /// One run on tensors of the card, entered into its accounts in a stream. An input in another layout
+    /// than the program needs is moved; none is changed but states: `states` names those that take the
     /// value of an output, which is written in their place where the program can, or copied there. The
-    /// other outputs are tensors of their own, in order. `go_on` is asked before every step, and ends the
-    /// run where it says no.
+    /// other outputs are tensors of their own, in order. `go_on` is called before every step, and ends the
+    /// run where it returns false.
     ///
     /// # Errors
     /// As [`LoadedModel::run_program`]; states of other sizes than their outputs; a run that was ended.
@@ -52,6 +53,7 @@ impl LoadedModel {
         input: impl FnMut(&str) -> Result<Tensor>,
         go_on: impl FnMut() -> bool,
     ) -> Result<Vec<Tensor>> {
+        zellige_calls::record_call!();
         let outputs = self.run_on_tensors(stream, states, input, go_on);
         // Whatever happened, only what stays is left.
         self.clear_buffers();
@@ -83,12 +85,14 @@ impl LoadedModel {
         let program = Arc::clone(&self.program);
         let mut wave: Vec<(&OperationWork, usize)> = Vec::new();
         for (i, step) in program.steps.iter().enumerate().filter(|(_, step)| !step.load) {
+            // Between steps and not within one: a step that began leaves its results whole.
             if !go_on() {
                 return Err(ProgramRunError::Ended { step: step.name.clone() });
             }
             self.run_step(i)?;
             wave.push((&step.work, step.first_core));
             if program.steps.get(i + 1).is_none_or(|next| next.wave != step.wave) {
+                // The accounts of a wave depend on the program alone, so that they are computed in the first run.
                 let prepared = match self.waves[i].take() {
                     Some(prepared) => prepared,
                     None => self.card.prepare_wave(&wave, &program.options.hardware)?,
@@ -105,7 +109,8 @@ impl LoadedModel {
                 continue;
             }
             let found = self.read_tensor(read)?;
-            // What others hold too, or is a part of something larger, is not given away.
+            // A tensor that somebody else holds too, or that is a part of a larger one, is copied: the caller may write
+            // into what it gets.
             let made = &self.program.buffer(read.buffer).origin;
             let mine = matches!(made, ElementOrigin::Result | ElementOrigin::Copy(_))
                 && !self.stays_on_card(read.buffer.0)
@@ -150,6 +155,7 @@ impl LoadedModel {
         let buffer = self.program.buffer(id);
         let wanted = &buffer.laid;
         if (tensor.size(), tensor.dtype()) != (wanted.size(), wanted.dtype())
+            // Two cards have memories of their own, and a copy between them is the caller's decision.
             || tensor.card() != &self.card
         {
             let tell = |dtype, size: &[i64]| format!("{dtype}{size:?}");
@@ -177,7 +183,7 @@ impl LoadedModel {
     }
 }
 
-/// A copy in memory of its own: a whole tensor as it lies, a part in the default layout of its size.
+/// A copy in memory of its own: a whole tensor in its layout, a part in the default layout of its size.
 fn copy_to_own_block(tensor: &Tensor) -> Result<Tensor> {
     if tensor.is_base() {
         return Ok(tensor.to_layout(tensor.stick_layout())?.0);

@@ -22,6 +22,7 @@ impl LogicalSheet {
         let (lead, rows, cols) = match shape {
             [] => (&[][..], 1, 1),
             [n] => {
+                // Division rounded up, written without a sum that could pass 64 bits for the longest vectors.
                 (&[][..], n / FOLDED_COLS + i64::from(n % FOLDED_COLS != 0), (*n).min(FOLDED_COLS))
             }
             [lead @ .., rows, cols] => (lead, *rows, *cols),
@@ -57,8 +58,10 @@ impl LogicalSheet {
         }
     }
 
-    /// The element at a spot, unless it lies past the end of a folded line.
+    /// The element at a spot, unless the spot is past the end of a folded line.
     pub(super) fn element_at(&self, index: i64, row: i64, col: i64) -> Option<i64> {
+        // Boxes, rows and columns are the digits of the row-major index, so no table from cells to elements is
+        // needed.
         let flat = (index * self.rows + row) * self.cols + col;
         (flat < self.total).then_some(flat)
     }

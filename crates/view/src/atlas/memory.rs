@@ -56,6 +56,8 @@ impl MemorySheet {
     /// The address whose first bits are in a column, or that covers it.
     pub(super) fn spot_address(&self, row: i64, col: i64) -> Option<i64> {
         let address = self.grid.address_at(self.lines.get(row)?, col);
+        // Addresses before the first and behind the last element are on drawn lines too; nothing is there, not even
+        // a gap.
         (self.bounds.min..=self.bounds.max).contains(&address).then_some(address)
     }
 
@@ -71,6 +73,7 @@ impl MemorySheet {
 
     /// The addresses that a window touches, ascending.
     pub(super) fn window_addresses(&self, window: &CellWindow) -> Vec<i64> {
+        // A set, because an element that straddles two lines is met on both.
         let mut all = BTreeSet::new();
         for line in window.rows.clone().filter_map(|r| self.lines.get(r)) {
             let first = self.grid.address_at(line, window.cols.start);
@@ -87,6 +90,7 @@ impl MemorySheet {
         window: &CellWindow,
         addresses: &[i64],
     ) -> PlaceOccupants {
+        // A layout without axes has one place and no coordinate; asking for an address of it would find nothing.
         let wanted = if context.axes().is_empty() { Vec::new() } else { vec![addresses.to_vec()] };
         PlaceOccupants::new(elements_at(context.layout, &wanted, occupant_limit(window)))
     }
@@ -169,6 +173,7 @@ impl HostSheet {
             let last = self.grid.address_at(row, window.cols.end - 1).min(self.size - 1);
             for flat in first..=last {
                 let cell = context.host_cell(flat)?;
+                // The pieces on other rows are drawn when those rows are reached.
                 let spots = self.element_spots(flat).into_iter().filter(|s| s.row == row).collect();
                 put_pieces(&cell, spots, window, &mut cells);
             }
@@ -209,6 +214,8 @@ fn put_pieces(
     cells: &mut Vec<SceneCell>,
 ) {
     for spot in spots {
+        // An element that begins before the window and reaches into it is drawn, since otherwise the first column
+        // would look empty.
         let seen = spot.col < window.cols.end && spot.col + spot.span > window.cols.start;
         if window.rows.contains(&spot.row) && seen {
             let int = |v: i64| usize::try_from(v).unwrap_or(0);
@@ -232,11 +239,13 @@ fn edge_labels(
 /// Columns up to the last that is used, when the memory is shorter than a line.
 fn columns_used(grid: &MemoryGrid, lines: &AxisTicks, last: i64) -> i64 {
     let all = i64::try_from(grid.empty_panel(&[]).col_count()).unwrap_or(1);
+    // A second line shows that the first is full, so only a single line is cut.
     if lines.total_count() > 1 {
         return all;
     }
     let end =
         grid.address_pieces(last).iter().map(|(_, col, span)| col + span).max().unwrap_or(all);
     let group = i64::try_from(grid.group).unwrap_or(1).max(1);
+    // Whole bank words, because the labels above the columns name words.
     ((end + group - 1) / group * group).min(all)
 }

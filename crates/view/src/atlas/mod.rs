@@ -1,4 +1,4 @@
-//! The whole drawing of a layout, made where somebody looks.
+//! The whole drawing of a layout, computed window by window.
 //!
 //! A [`Scene`](crate::Scene) is clipped to what a page of paper holds. An [`Atlas`] is not: its
 //! sheets have as many rows and columns as the layout needs, and a window of cells costs what the
@@ -27,6 +27,7 @@ use table::PlaceTable;
 use zellige_layout::{Axis, Layout, LayoutError, Result};
 
 /// Most cells of one window.
+// A screen of 4096 by 2160 pixels with cells of a dozen pixels has fewer, so no page needs more at once.
 pub const MAX_WINDOW: i64 = 1 << 16;
 
 /// Which drawing of an atlas.
@@ -72,7 +73,7 @@ pub struct AtlasSheet {
     pub col_group: i64,
     /// Columns that one element covers, where all cover as many.
     pub span: i64,
-    /// What tells one box from the next, slowest first: name and extent.
+    /// The axes that number the boxes, slowest first: name and extent.
     pub sliders: Vec<(String, i64)>,
     /// How many boxes there are.
     pub boxes: i64,
@@ -135,7 +136,7 @@ pub enum SpotContent {
 
 /// The drawings of one layout on one shape.
 ///
-/// **Law**: a cell of a window says what [`Layout::physical_coordinates`] and [`Layout::look_up_place`] say, and
+/// **Law**: a cell of a window agrees with [`Layout::physical_coordinates`] and [`Layout::look_up_place`], and
 /// [`Atlas::element_spots`] of an element are exactly the cells that name it.
 pub struct Atlas {
     layout: Layout,
@@ -160,6 +161,7 @@ impl Atlas {
     pub fn new(layout: &Layout, shape: &[i64], options: &DrawOptions) -> Result<Atlas> {
         options.check_ranges()?;
         layout.check_shape_size(shape)?;
+        // Every refusal happens here, so that windows of an atlas that exists fail for their own range only.
         crate::physical::check_sticks(layout, options)?;
         let color = ColorBy::choose_rule(layout, options)?;
         let palette = AtlasPalette::new(&color, layout)?;
@@ -174,6 +176,7 @@ impl Atlas {
             places: None,
             host: None,
         };
+        // Bounds of places are not defined without elements; the logical sheet alone shows an empty grid.
         if layout.size() > 0 {
             atlas.places = Some(if memory_only {
                 PlaceSheet::Memory(MemorySheet::new(layout, options)?)
@@ -238,6 +241,8 @@ impl Atlas {
             _ => return Err(no_sheet()),
         };
         for cell in &mut found.cells {
+            // The builders number colours in the order in which they meet owners. An atlas has one palette for all
+            // windows, so that a cell keeps its colour when the page scrolls.
             cell.colors.clear();
             if cell.kind == CellKind::Element {
                 cell.colors.extend(cell.places.iter().map(|p| self.place_tone(p)));
@@ -253,6 +258,7 @@ impl Atlas {
         let context = SceneContext::new(&self.layout, &self.shape, &self.options)?;
         let mut spots = match (side, &self.host) {
             (SheetSide::Logical, _) => {
+                // For its error alone: an index past the tensor is refused with the same words on every side.
                 self.layout.physical_coordinates(flat)?;
                 vec![self.logical.element_spot(flat)]
             }
@@ -266,6 +272,7 @@ impl Atlas {
             (SheetSide::Host, None) => return Err(no_sheet()),
         };
         spots.sort_unstable();
+        // Copies at one place are one spot.
         spots.dedup();
         Ok(spots)
     }
@@ -342,6 +349,8 @@ impl Atlas {
                 accepted: format!("this sheet has {boxes}"),
             });
         }
+        // Clamped rather than refused, because a page asks for the rectangle that it shows, and that may reach past
+        // the end.
         let cut = |r: &Range<i64>, end: i64| r.start.clamp(0, end)..r.end.clamp(0, end);
         let cut = CellWindow {
             index: window.index,
@@ -359,6 +368,7 @@ impl Atlas {
 
 /// The cells of a window, refused past [`MAX_WINDOW`].
 fn window_area(window: &CellWindow) -> Result<i64> {
+    // 128 bits: the ends come from outside, and their difference may pass 64.
     let length = |r: &Range<i64>| (i128::from(r.end) - i128::from(r.start)).max(0);
     let cells = length(&window.rows) * length(&window.cols);
     let limit = MAX_WINDOW.cast_unsigned();
@@ -385,5 +395,7 @@ fn crowded_note(occupants: &PlaceOccupants) -> Option<String> {
 fn occupant_limit(window: &CellWindow) -> usize {
     let rows = usize::try_from(window.rows.end - window.rows.start).unwrap_or(0);
     let cols = usize::try_from(window.cols.end - window.cols.start).unwrap_or(0);
+    // Four, as most shared places hold a few elements; where more share them, the note says that the list is a
+    // lower bound.
     rows.saturating_mul(cols).saturating_mul(4).max(64)
 }

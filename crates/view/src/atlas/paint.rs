@@ -17,8 +17,10 @@ impl Atlas {
     /// [`PADDING`], [`UNUSED`], [`NOTHING`]. The window is not cut: cells past the end are
     /// [`NOTHING`].
     ///
-    /// **Law**: the byte of a cell is what [`Atlas::window_cells`] says of it.
+    /// **Law**: the byte of a cell agrees with the cell of [`Atlas::window_cells`].
     pub fn paint_window(&self, side: SheetSide, window: &CellWindow) -> Result<Vec<u8>> {
+        // The bytes answer for the window as it was asked, so that the caller's rows stay where they are; only what
+        // is computed is clipped.
         let inside = self.clip_window(side, window)?;
         let context = SceneContext::new(&self.layout, &self.shape, &self.options)?;
         let mut bytes = vec![NOTHING; usize::try_from(window_area(window)?).unwrap_or(0)];
@@ -98,6 +100,7 @@ impl Atlas {
     /// The smallest colour among the copies of an element.
     fn first_tone(&self, context: &SceneContext<'_>, flat: i64) -> Result<u8> {
         let places = context.listed_layout().physical_coordinates(flat)?;
+        // The smallest and not the first, because the order of copies is not defined.
         let tones = places.coordinate_rows().map(|row| self.place_tone(row));
         Ok(tone_byte(tones.min().unwrap_or(0)))
     }

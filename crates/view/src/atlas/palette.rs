@@ -6,6 +6,7 @@ use serde::Serialize;
 use zellige_layout::{Layout, Result};
 
 /// Colours before they repeat.
+// More hues than this cannot be told apart side by side; repeating them keeps neighbours distinct.
 const PERIOD: usize = 32;
 
 /// A colour and what it stands for, on a light and on a dark page.
@@ -44,6 +45,7 @@ impl AtlasPalette {
             .enumerate()
             .map(|(rank, key)| {
                 let (fill, ink) = owner_tone(rank, count, PageTheme::Light);
+                // Both themes at once, because the page switches without asking again.
                 let (dark_fill, dark_ink) = owner_tone(rank, count, PageTheme::Dark);
                 OwnerTone { label: color.owner_name(key), fill, ink, dark_fill, dark_ink }
             })

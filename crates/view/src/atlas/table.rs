@@ -11,6 +11,7 @@ use crate::ticks::AxisTicks;
 use zellige_layout::{Axis, Layout, Result, unflatten_index};
 
 /// Boxes that can be drawn; a note says when there are more.
+// A box is opened by its number in a slider; past some thousand that is no way to find one.
 const MAX_BOXES: i64 = 4096;
 
 /// A layout with an axis besides `m`, as a table.
@@ -92,6 +93,7 @@ impl PlaceTable {
 
     /// Where devices stand.
     fn device_mesh(&self, layout: &Layout, folded: bool) -> Option<Vec<(i64, i64)>> {
+        // A position in a mesh belongs to one device axis; the product of several has no such picture.
         let [slot] = self.roles.panels[..] else { return None };
         let boxes = usize::try_from(self.boxes).ok().filter(|_| folded)?;
         let at = mesh_columns(layout, &self.roles, boxes)?;
@@ -196,7 +198,7 @@ impl PlaceTable {
         WindowCells { caption: caption.join(", "), row_labels, col_labels, cells, note }
     }
 
-    /// The elements of a window, and the coordinates that were asked for.
+    /// The elements of a window, and the coordinates in which they were searched.
     pub(super) fn find_occupants(
         &self,
         context: &SceneContext<'_>,
@@ -212,6 +214,8 @@ impl PlaceTable {
             wanted[self.roles.col].extend(window.cols.clone().filter_map(|c| columns.get(c)));
         } else {
             for row in window.rows.clone() {
+                // The wanted coordinates stay sorted, because rows of a folded table follow one another:
+                // `find_wanted_place` searches them by halves.
                 let list = window.cols.clone().filter_map(|c| columns.get(row * self.cols + c));
                 wanted[self.roles.col].extend(list);
             }

@@ -58,6 +58,8 @@ impl LayeredGraph {
     fn new(sizes: &[BoxSize], edges: &[(usize, usize)]) -> LayeredGraph {
         let n = sizes.len();
         let edges_ok: Vec<Option<(usize, usize)>> =
+            // An edge that goes up would be a cycle for the layering; the page draws one copy of a repeated block,
+            // whose later copies may have such edges.
             edges.iter().map(|e| (e.0 < e.1 && e.1 < n).then_some(*e)).collect();
         let mut sorted: Vec<(usize, usize)> = edges_ok.iter().flatten().copied().collect();
         sorted.sort_unstable();
@@ -103,6 +105,8 @@ impl LayeredGraph {
         for layer in self.layer[a] + 1..self.layer[b] {
             let v = self.layer.len();
             self.layer.push(layer);
+            // Narrow, so that lines may pass close to boxes, and not zero, because two lines at one place could not
+            // be followed.
             self.width.push(2.0);
             self.up.push(vec![last]);
             self.down.push(Vec::new());
@@ -147,6 +151,7 @@ impl LayeredGraph {
         for sweep in 0..SWEEPS {
             let at = self.order_positions();
             let crossings = self.count_crossings(&at);
+            // Medians do not always improve, so the best order is kept and not the last.
             if crossings < best.0 {
                 best = (crossings, self.layers.clone());
             }
@@ -158,6 +163,8 @@ impl LayeredGraph {
                 if sweep % 2 == 0 { (1..depth).collect() } else { (0..depth - 1).rev().collect() };
             for l in order {
                 let at = self.order_positions();
+                // Downwards by the layer above, upwards by the layer below: each sweep improves what the one before
+                // has fixed.
                 let near = if sweep % 2 == 0 { &self.up } else { &self.down };
                 let mut keyed: Vec<(f64, usize, usize)> = Vec::new();
                 for (i, v) in self.layers[l].iter().enumerate() {
@@ -190,6 +197,8 @@ impl LayeredGraph {
                 let wish = |v: usize| {
                     let (up, down) = (&self.up[v], &self.down[v]);
                     let near: Vec<usize> = match sweep % 3 {
+                        // Three wishes in turn: to be below the readers, above the writers, and between both. One
+                        // alone lets long chains drift to a side.
                         0 if !up.is_empty() => up.clone(),
                         1 if !down.is_empty() => down.clone(),
                         _ => up.iter().chain(down).copied().collect(),

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `repeated_steps` | nothing: finds blocks of steps that repeat, so that forty equal layers are drawn once |
 //! | `layered_drawing` | nothing: gives the boxes and lines of a graph their coordinates |
-//! | `summary` | the summary, and where the time goes |
+//! | `summary` | the summary, and the shares of the time |
 //! | `step_graph` | the graph: steps, layouts on the edges, moves with cost and reason |
 //! | `timeline` | cores over time, and bytes of memory over time |
 //! | `roofline` | what steps reach beside what the hardware allows |
@@ -56,6 +56,7 @@ pub fn render_run_page(report: &Report, collectives: &[ReportedCollective]) -> S
     ];
     let mut nav = String::new();
     for (id, name, content) in &sections {
+        // A heading without content would be a link to nothing.
         if content.is_empty() {
             continue;
         }

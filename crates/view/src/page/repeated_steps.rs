@@ -1,8 +1,8 @@
 //! Blocks of steps that repeat.
 //!
 //! Two steps are alike when they do the same to tensors of the same sizes in the same layouts. A block
-//! is a stretch of the run that comes back at least twice in a row; it is shown once, with how
-//! often. **Law**: every step of a run stands for itself or has one step that stands for it, and
+//! is a stretch of the run that is repeated at least twice in a row; it is shown once, with its
+//! number of repetitions. **Law**: every step of a run is shown itself or represented by one shown step, and
 //! the two are alike.
 
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ pub(super) struct FoldedSteps {
     pub(super) run: Vec<usize>,
     /// The blocks, in order; they do not overlap.
     pub(super) blocks: Vec<RepeatedBlock>,
-    /// For every step of the run, the step that stands for it, as places in `run`.
+    /// For every step of the run, the step that represents it, as positions in `run`.
     of: Vec<usize>,
     /// Place in `run` of every step; none for steps of loading.
     place: Vec<Option<usize>>,
@@ -48,6 +48,7 @@ impl FoldedSteps {
             let next = known.len();
             signs.push(*known.entry(step_signature(report, &report.steps[*i])).or_insert(next));
         }
+        // Names of models carry the layer in front of the first dot, as in `layer0.qp`.
         let layer =
             |p: usize| report.steps[run[p]].name.split_once('.').map_or("", |(head, _)| head);
         let begins: Vec<bool> = (0..run.len()).map(|p| p > 0 && layer(p) != layer(p - 1)).collect();
@@ -73,14 +74,15 @@ impl FoldedSteps {
         Some(self.run[self.of[place]])
     }
 
-    /// How many steps a shown step stands for.
+    /// How many steps a shown step represents.
     pub(super) fn repeat_count(&self, step: usize) -> usize {
+        // A step of loading runs once, whatever repeats in a run.
         let Some(Some(place)) = self.place.get(step) else { return 1 };
         let within = |b: &&RepeatedBlock| (b.start..b.start + b.period * b.times).contains(place);
         self.blocks.iter().find(within).map_or(1, |b| b.times)
     }
 
-    /// The steps that are shown, in order, each with the time of all that it stands for.
+    /// The steps that are shown, in order, each with the time of all steps that it represents.
     pub(super) fn shown_steps(&self, report: &Report) -> Vec<(usize, f64)> {
         let mut total: HashMap<usize, f64> = HashMap::new();
         let mut order = Vec::new();
@@ -124,6 +126,8 @@ fn find_repetitions(
         while start + period < n {
             let alike = (start..n - period).take_while(|i| signs[*i] == signs[i + period]).count();
             let times = (alike + period) / period;
+            // The most steps left out, and not the longest block: forty layers of ten steps beat two halves of the
+            // model.
             let saved = period * (times - 1);
             if times > 1 && best.as_ref().is_none_or(|(most, _)| saved > *most) {
                 // Of the places where it can begin, the first where names say that a layer does.
@@ -131,6 +135,8 @@ fn find_repetitions(
                 let shift = (0..=slack).find(|s| begins[start + s]).unwrap_or(0);
                 best = Some((saved, RepeatedBlock { start: start + shift, period, times }));
             }
+            // No repetition of this period begins inside of a stretch that was just measured, so the search of one
+            // period is linear.
             start += alike + 1;
         }
     }

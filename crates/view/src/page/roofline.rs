@@ -34,6 +34,8 @@ pub(super) fn render_roofline(report: &Report, folded: &FoldedSteps) -> String {
         .into_iter()
         .filter_map(|(i, us)| {
             let s = &report.steps[i];
+            // The axes are logarithmic and have no place for zero; moves do no arithmetic and belong to another
+            // table.
             let x = s.intensity.filter(|x| *x > 0.0 && s.tflops > 0.0 && s.kind == StepKind::Op)?;
             Some((i, x, us))
         })
@@ -67,6 +69,7 @@ pub(super) fn render_roofline(report: &Report, folded: &FoldedSteps) -> String {
         &format!("{} GB/s peak", format_digits(m.memory_gb_s)),
         &format!("{} TFLOP/s peak", format_digits(m.peak_tflops)),
     );
+    // The second roof is what measured kernels reach; where it is the first, two lines would cover each other.
     if m.sustained_gb_s < m.memory_gb_s || m.matmul_tflops < m.peak_tflops {
         draw_roof(
             &mut out,
@@ -80,9 +83,12 @@ pub(super) fn render_roofline(report: &Report, folded: &FoldedSteps) -> String {
     }
     let total: f64 = report.summary.latency_us.max(1e-9);
     let mut sorted = points;
+    // The longest first, so that small circles are drawn over large ones and stay reachable by the pointer.
     sorted.sort_by(|a, b| b.2.total_cmp(&a.2));
     for (i, x, us) in &sorted {
         let s = &report.steps[*i];
+        // The area is proportional to the time, and so the radius to its root; three pixels keep the shortest
+        // visible.
         let r = 3.0 + 34.0 * (us / total).clamp(0.0, 1.0).sqrt();
         let times = folded.repeat_count(*i);
         let each = if times > 1 { format!(" in {times} blocks") } else { String::new() };

@@ -10,7 +10,8 @@ use zellige_report::{
     BufferOrigin, BufferPlace, LayoutSummary, Report, ReportedStep, StepFamily, StepKind,
 };
 
-/// Boxes that are drawn; what is left out is said.
+/// Boxes that are drawn; a sentence counts what is left out.
+// Placing boxes takes time that grows with their square, and a graph of more is not read as a picture.
 const MAX_BOXES: usize = 420;
 /// Width of a character and height of a line of small text.
 const CHAR: f64 = 6.35;
@@ -161,6 +162,7 @@ fn add_outputs(
 
 /// The colour of a stick dimension.
 fn stick_class(shape: &LayoutSummary) -> usize {
+    // The style sheet has nine classes, and dimensions past the eighth share the last colour.
     shape.stick.map_or(9, |d| d.min(8))
 }
 
@@ -204,6 +206,7 @@ impl StepBox {
         let mut lines = vec![
             (format!("{}  {each}", s.op), "op"),
             (
+                // The end of a name is kept: names of one layer begin alike.
                 shorten_start(s.writes.first().map_or(s.name.as_str(), |w| w.name.as_str()), 34),
                 "name",
             ),
@@ -376,6 +379,7 @@ fn draw_edge(
         "<path class=\"{class}\" data-from=\"{a}\" data-to=\"{b}\" d=\"{path}\" marker-end=\"url(#tip)\"/>"
     );
     if !edge.seen.is_empty() {
+        // Near the reader, because the size is what the reader sees, and several readers may see several sizes.
         let near = bends.last().copied().unwrap_or(start);
         let x = end.0 * 0.72 + near.0 * 0.28;
         let y = end.1 * 0.72 + near.1 * 0.28;

@@ -1,4 +1,4 @@
-//! The summary, and where the time goes.
+//! The summary, and the shares of the time.
 
 use super::units::{format_bytes, format_digits, format_flops, format_percent, format_time};
 use crate::svg::escape_xml;
@@ -33,6 +33,7 @@ pub(super) fn render_summary(report: &Report) -> String {
     if let Some(c) = &report.comparison {
         let value = format!("{}×", format_digits(c.speedup));
         let note = format!("{} under the {} policy", format_time(c.latency_us), c.policy);
+        // A program that is slower than the baseline is a mistake of the compiler, so it is marked.
         card("Speedup", &value, &note, if c.speedup >= 1.0 { "good" } else { "bad" });
     }
     let share = if s.latency_us > 0.0 { s.move_us / s.latency_us } else { 0.0 };
@@ -124,6 +125,7 @@ fn stacked_bar(title: &str, list: &[TimeShare]) -> String {
     let mut out = format!("<h3>{title}</h3><div class=\"bar\">");
     for (i, (name, family, us, steps)) in list.iter().enumerate() {
         let share = us / total;
+        // Below some seven percent of the width a word does not fit; the legend has it.
         let text = if share > 0.07 { escape_xml(name) } else { String::new() };
         let _ = write!(
             out,

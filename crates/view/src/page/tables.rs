@@ -8,7 +8,7 @@ use zellige_report::{
     BufferPlace, LayoutSummary, Report, ReportedBuffer, ReportedCollective, ReportedStep,
 };
 
-/// Rows of one table; what is left out is said.
+/// Rows of one table; a sentence counts what is left out.
 const MAX_ROWS: usize = 600;
 
 /// A table that can be sorted and searched in the browser.
@@ -40,6 +40,7 @@ fn bound_cell(step: &ReportedStep) -> HtmlCell {
 }
 
 fn number_cell(shown: &str, value: f64) -> HtmlCell {
+    // Sorted by the number: `9 us` stands before `10 ns` as a text.
     HtmlCell(escape_xml(shown), value.to_string())
 }
 
@@ -115,6 +116,7 @@ pub(super) fn render_moves(report: &Report, folded: &FoldedSteps) -> String {
         (a.load, b.us).partial_cmp(&(b.load, a.us)).unwrap_or(std::cmp::Ordering::Equal)
     });
     for m in list {
+        // Moves of repeated layers are one row with a count.
         if !m.load && folded.stand_in(m.step) != Some(m.step) {
             continue;
         }
@@ -254,6 +256,7 @@ pub(super) fn render_collectives(all: &[ReportedCollective]) -> String {
         ("time", true),
         ("waited", true),
     ]);
+    // Not by their times, which differ between equal exchanges when cards wait for each other.
     let what = |c: &ReportedCollective| (c.op.clone(), c.dtype.clone(), c.size.clone(), c.ranks);
     let mut seen = Vec::new();
     for first in all {

@@ -21,6 +21,7 @@ pub(super) fn render_timeline(report: &Report, folded: &FoldedSteps) -> String {
     let mut out = String::new();
     let whole = TimeAxis { from: 0.0, to: report.summary.latency_us };
     out.push_str(&render_charts("The whole run", report, &steps, whole));
+    // In the whole run a layer may be a few pixels wide; one block is enough, as the others are equal.
     if let Some(block) = folded.blocks.iter().max_by_key(|b| b.period * b.times) {
         let part = &steps[block.start..block.start + block.period];
         let from = part.iter().map(|s| s.start_us).fold(f64::MAX, f64::min);
@@ -48,6 +49,7 @@ impl TimeAxis {
         let length = (self.to - self.from).max(1e-9);
         let raw = length / 8.0;
         let power = 10f64.powf(raw.log10().floor());
+        // Round steps, so that a time can be read off between two ticks.
         let step = [1.0, 2.0, 5.0, 10.0].map(|m| m * power).into_iter().find(|s| *s >= raw);
         let step = step.unwrap_or(raw);
         let first = (self.from / step).ceil();
@@ -115,7 +117,7 @@ fn render_charts(title: &str, report: &Report, steps: &[&ReportedStep], axis: Ti
     out
 }
 
-/// Bars of the steps; what is too thin to be seen goes into one bar with its neighbours.
+/// Bars of the steps; neighbouring steps that are too thin to be seen share one bar.
 fn draw_bars(out: &mut String, steps: &[&ReportedStep], axis: TimeAxis, top: f64, host_top: f64) {
     let mut thin: Vec<&ReportedStep> = Vec::new();
     let flush = |out: &mut String, thin: &mut Vec<&ReportedStep>| {
@@ -153,6 +155,7 @@ fn draw_bars(out: &mut String, steps: &[&ReportedStep], axis: TimeAxis, top: f64
             continue;
         }
         if width < THIN {
+            // Thousands of steps of a tenth of a pixel would make a file of megabytes in which nothing can be seen.
             let begun = thin.first().map_or(x, |f| axis.x_position(f.start_us));
             thin.push(s);
             if x + width - begun >= THIN {
@@ -209,6 +212,7 @@ fn draw_memory_area(out: &mut String, name: &str, o: &MemoryOccupancy, axis: Tim
     let mut path = format!("M{:.2} {:.2}", axis.x_position(axis.from), y + HIGH);
     let mut last = 0;
     for (us, n) in &o.points {
+        // The occupancy at the left edge is that of the last change before it.
         if *us < axis.from {
             last = *n;
             continue;

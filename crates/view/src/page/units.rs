@@ -1,4 +1,4 @@
-//! Numbers as people write them.
+//! Times, bytes and counts with a unit and three digits.
 
 /// A time with three digits: `12.3 us`.
 pub(super) fn format_time(us: f64) -> String {
@@ -38,6 +38,7 @@ fn format_scaled(x: f64, units: &[(&str, f64)], zero: &str) -> String {
 /// Three digits, or all of those before the point.
 pub(super) fn format_digits(x: f64) -> String {
     match x.abs() {
+        // Where rounding would give a fourth digit: 9.995 is printed as 10.0 and not as 10.00.
         a if a < 9.995 => format!("{x:.2}"),
         a if a < 99.95 => format!("{x:.1}"),
         _ => format!("{x:.0}"),
@@ -61,7 +62,7 @@ pub(super) fn shorten_end(text: &str, most: usize) -> String {
     format!("{head}…")
 }
 
-/// The end of a name, which tells more than its beginning.
+/// The end of a name: names of one layer begin alike and differ at their end.
 pub(super) fn shorten_start(text: &str, most: usize) -> String {
     let count = text.chars().count();
     if count <= most {

@@ -85,7 +85,7 @@ fn draw_picture(out: &mut String, report: &Report, s: &ReportedStep, us: f64, ti
 }
 
 fn draw_cells(out: &mut String, s: &ReportedStep) {
-    // The two result dimensions that are cut most, in their own order; the rest is told in words.
+    // The two result dimensions that are cut most, in their own order; the caption names the others.
     let mut outputs: Vec<usize> = (0..s.dims.len()).filter(|d| !s.dims[*d].reduced).collect();
     outputs.sort_by_key(|d| std::cmp::Reverse(s.dims[*d].split));
     outputs.truncate(2);
@@ -96,6 +96,7 @@ fn draw_cells(out: &mut String, s: &ReportedStep) {
         [c] => (&one, &s.dims[*c]),
         [r, c, ..] => (&s.dims[*r], &s.dims[*c]),
     };
+    // Sixty-four cells on a side are still visible in a picture of this size.
     let (nr, nc) = (rows.split.clamp(1, 64), columns.split.clamp(1, 64));
     let used: usize = s.dims.iter().map(|d| d.split.max(1)).product();
     let _ = write!(out, "<svg width=\"{:.0}\" height=\"{:.0}\">", WIDE + 2.0, HIGH + 2.0);
@@ -131,11 +132,12 @@ fn draw_cells(out: &mut String, s: &ReportedStep) {
     out.push_str("</svg>");
 }
 
-/// The cores whose slices lie in a cell: their numbers are mixed radix over the splits, what is summed
+/// The cores whose slices are in a cell: their numbers are mixed radix over the splits, what is summed
 /// over fastest, then the other dimensions from the first on.
 fn cell_owners(s: &ReportedStep, axes: &[usize], (r, c): (usize, usize), two: bool) -> Vec<usize> {
     let used: usize = s.dims.iter().map(|d| d.split.max(1)).product();
     let mut list = Vec::new();
+    // No preset has as many cores; a report from elsewhere may claim any number.
     for core in 0..used.min(1024) {
         let mut rest = core;
         let mut digits = vec![0; s.dims.len()];

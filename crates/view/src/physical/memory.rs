@@ -45,6 +45,8 @@ impl MemoryGrid {
 
     /// Columns are parts of a bank word, as fine as an element needs.
     fn banked_grid(bits: i64) -> MemoryGrid {
+        // The greatest common divisor, so that both elements and bank words are whole numbers of columns, for
+        // 24-bit elements too.
         let unit = gcd(bits, BANK_BITS);
         let group = usize::try_from(BANK_BITS / unit).unwrap_or(1);
         MemoryGrid { bits, unit, group, row_name: "line", col_name: "bank" }
@@ -56,6 +58,7 @@ impl MemoryGrid {
     }
 
     fn line_of(&self, address: i64) -> i64 {
+        // 128 bits: an address times the bits of an element may pass 64.
         let bit = i128::from(address) * i128::from(self.bits);
         // An element has at most LINE_BITS bits, so there are no more lines than addresses.
         i64::try_from(bit.div_euclid(LINE_BITS.into())).unwrap_or(address)
@@ -107,6 +110,7 @@ impl MemoryGrid {
         (self.line_of(address)..=self.last_line_of(address))
             .map(|line| {
                 let base = i128::from(line) * i128::from(LINE_BITS);
+                // Cut at the ends of the line, since the rest of the element is on the next one.
                 let (from, to) =
                     (start.max(base), (start + bits).min(base + i128::from(LINE_BITS)));
                 (line, columns(from - base), columns(to - from))
@@ -126,6 +130,7 @@ impl MemoryGrid {
     /// Lines that the budget of cells allows.
     fn line_budget(&self, context: &SceneContext<'_>) -> usize {
         let per_line = usize::try_from(LINE_BITS / self.bits).unwrap_or(1).max(1);
+        // At least one line, as the caller's budget may be below its cells.
         (context.options.max_cells / per_line).clamp(1, 128)
     }
 }
@@ -174,7 +179,7 @@ fn device_panel(
     Ok((panel, occupants.crowded_note()))
 }
 
-/// The row-major memory of the host, coloured by where each element goes.
+/// The row-major memory of the host, coloured by the place of each element on the device.
 fn host_panel(context: &SceneContext<'_>, grid: &MemoryGrid) -> Result<ScenePanel> {
     let size = context.layout.size();
     let total = grid.last_line_of(size - 1) + 1;
@@ -195,13 +200,13 @@ fn host_panel(context: &SceneContext<'_>, grid: &MemoryGrid) -> Result<ScenePane
     Ok(panel)
 }
 
-/// Leaves out the columns past everything, when the memory is shorter than a line, and says so.
+/// Leaves out the columns behind the last element, when the memory is shorter than a line, and adds a note.
 fn trim_columns(panel: &mut ScenePanel) {
     let end = panel.cells.iter().map(|c| c.col + c.span).max().unwrap_or(0);
     let (all, used) = (panel.col_labels.len(), end.div_ceil(panel.col_group.max(1)));
     if used < all {
         panel.col_labels.truncate(used);
-        let text = format!("{}s {used}..{all} of the line lie past the end", panel.col_title);
+        let text = format!("{}s {used}..{all} of the line are past the end", panel.col_title);
         panel.clip = Some(match panel.clip.take() {
             Some(clip) => format!("{clip}; {text}"),
             None => text,

@@ -79,6 +79,7 @@ impl PlaceOccupants {
             occupants.iter().filter_map(|index| logical_coordinate(context, *index)).collect();
         let kind = match (elements.is_empty(), occupants.is_empty()) {
             (false, _) => CellKind::Element,
+            // An index of the padded domain maps here and is no element.
             (true, false) => CellKind::Padding,
             (true, true) => CellKind::Gap,
         };

@@ -28,6 +28,8 @@ impl AxisRoles {
         let mut order: Vec<usize> = (0..axes.len()).collect();
         order.sort_by_key(|i| cell_label::axis_rank(axes[*i]));
         let named = |name: &str| axes.iter().position(|a| a.name() == name);
+        // Two-dimensional memories by their vendors' names: NVIDIA's tensor memory has lanes and columns,
+        // Trainium's scratchpad partitions and a free dimension.
         for (row, col, title) in [("TLane", "TCol", "Tensor memory"), ("P", "F", "Scratchpad")] {
             if let (Some(row), Some(col)) = (named(row), named(col)) {
                 order.retain(|i| *i != row && *i != col);
@@ -84,6 +86,7 @@ fn local_width(layout: &Layout, shape: &[i64]) -> usize {
     let last = shape.last().copied().unwrap_or(1);
     let (mut seen, mut local) = (1i64, 1i64);
     for it in layout.tile().shard().iter().rev() {
+        // The trailing iters make up the last dimension, which is what a row of the tensor is.
         if seen >= last {
             break;
         }

@@ -36,6 +36,8 @@ pub(crate) fn view_table(context: &SceneContext<'_>) -> Result<PhysicalView> {
     let mut wanted: Vec<Vec<i64>> = vec![Vec::new(); axes.len()];
     let mut extents: Vec<i64> = vec![1; roles.panels.len()];
     let mut room = shown.panels;
+    // From the fastest axis on, because a prefix of the panels is then contiguous, and its neighbours are worth
+    // comparing.
     for (extent, slot) in extents.iter_mut().zip(&roles.panels).rev() {
         wanted[*slot] = ticks[*slot].first_values(room.max(1));
         *extent = i64::try_from(wanted[*slot].len()).unwrap_or(1);
@@ -123,7 +125,7 @@ pub(crate) fn view_table(context: &SceneContext<'_>) -> Result<PhysicalView> {
     Ok(view)
 }
 
-/// Where a device stands in its mesh, for a single device axis made of exactly two iters: rows
+/// The row and column of a device in its mesh, for a single device axis made of exactly two iters: rows
 /// follow the first, columns the second, as the dimensions of the tensor do.
 pub(crate) fn mesh_columns(
     layout: &Layout,

@@ -7,7 +7,8 @@ use crate::color::distinct_fills;
 
 /// Room for the time axis.
 const WIDTH: f64 = 900.0;
-/// Bars drawn at most; what is left out is said.
+/// Bars drawn at most; a sentence counts what is left out.
+// A bar is several elements of the document, and a browser slows down with their number.
 const MAX_BARS: usize = 20_000;
 /// Names in the legend.
 const MAX_LEGEND_NAMES: usize = 32;

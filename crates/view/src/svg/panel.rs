@@ -31,12 +31,14 @@ pub(super) struct PanelGeometry {
 impl PanelGeometry {
     pub(super) fn measure_panel(panel: &ScenePanel) -> PanelGeometry {
         let cols = panel.col_count();
+        // Smaller text in wider grids keeps a page readable without zooming; below 7.5 units nobody reads it.
         let font = match cols {
             0..=32 => 10.5,
             33..=64 => 9.0,
             _ => 7.5,
         };
         let char_width = font * ADVANCE;
+        // Divided by the span, because a label of an element over four columns has their room together.
         let longest = |measure: &dyn Fn(&SceneCell) -> usize| {
             panel.cells.iter().map(|c| measure(c).div_ceil(c.span.max(1))).max().unwrap_or(0)
         };

@@ -2,7 +2,7 @@
 
 Four have a counterpart here and hold for what is compiled from then on: ``lx_planning``, ``dxp_lx_frac_avail``,
 ``ignore_work_division_hints``, and ``sencores``, which is at most what the card has. The others can be read and set, so that scripts
-run, and the first change of one says that nothing follows from it.
+run, and the first change of one warns that it has no effect.
 """
 
 import contextlib as _contextlib

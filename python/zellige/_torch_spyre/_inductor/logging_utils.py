@@ -6,7 +6,7 @@ from zellige import _logs
 
 
 def is_inductor_logging_enabled() -> bool:
-    """Whether the environment, or the program, asked for the compiler's log."""
+    """Whether the environment, or the program, turns the compiler's log on."""
     return _logs.compile.isEnabledFor(logging.ERROR)
 
 

@@ -219,12 +219,12 @@ def _described_tensor(arg: TensorArg) -> str:
 
 
 def spyre_constant_tensor(const_val, device, dtype=torch.float16):
-    """A tensor of one number. One on a card is made once and given to everybody who asks: nobody may write into it."""
+    """A tensor of one number. One on a card is made once and shared by all callers, so it must not be written."""
     device = torch.device(device)
     if device.type != "spyre":
         return torch.tensor(const_val, dtype=dtype, device=device)
     index = torch.spyre.current_device() if device.index is None else device.index
-    # The sign tells zeros apart, which are equal as keys.
+    # The sign is a part of the key, because 0.0 and -0.0 are equal as numbers.
     value = float(const_val)
     return _constant(value, str(value), index, dtype)
 
@@ -235,5 +235,5 @@ def _constant(value, _text, index, dtype):
 
 
 def clear_constant_tensor_cache() -> None:
-    """Forgets the constants, so that their memory is free once nobody else has them."""
+    """Forgets the constants, so that their memory is freed with their last reference."""
     _constant.cache_clear()

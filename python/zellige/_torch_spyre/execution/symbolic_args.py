@@ -9,7 +9,7 @@ import torch
 
 
 class SymbolicArgKind(enum.Enum):
-    """What a symbol stands for."""
+    """The kind of value that a symbol denotes."""
 
     kAddress = 0
     kDimension = 1
@@ -37,7 +37,7 @@ class SymbolicArg:
 
 
 def resolve_symbolic_args(tensors: Sequence[torch.Tensor], symbolic_args: Sequence[SymbolicArg]) -> list[int]:
-    """The number that every symbol stands for, in their order."""
+    """The value of every symbol, in their order."""
     found = []
     for symbol in symbolic_args:
         if not 0 <= symbol.tensor_id < len(tensors):

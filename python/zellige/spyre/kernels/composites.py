@@ -116,7 +116,7 @@ _COMPOSITES = {
 
 
 def _differentiable(name: str):
-    """A kernel where no gradient is asked for, and PyTorch's definition by other operators where one is."""
+    """A kernel where no gradient is needed, and PyTorch's definition by other operators where one is."""
     found = []
 
     def kernel(*args, **kwargs):

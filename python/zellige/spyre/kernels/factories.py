@@ -76,7 +76,7 @@ def _eye_m_out(n, m, *, out):
 
 
 def made_like(out) -> dict:
-    """The attributes of a factory whose result goes into a tensor."""
+    """The attributes of a factory whose result is written into a tensor."""
     return dict(dtype=out.dtype, wide=_native.is_wide(out), device=out.device.index)
 
 

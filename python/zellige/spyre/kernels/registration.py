@@ -56,7 +56,7 @@ def run_alike(op, input, **attributes):
 
 
 def card_index(device) -> int:
-    """The number of the card that a factory is asked for."""
+    """The number of the card on which a factory makes its result."""
     index = torch.spyre.current_device() if device is None or device.index is None else device.index
     if index:
         patches.happened(patches.AT_SECOND_CARD)

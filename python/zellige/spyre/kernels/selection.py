@@ -40,7 +40,7 @@ def masked_select(self, mask):
 
 
 def masked_scatter_(self, mask, source):
-    """Writes the first elements of a source, in their order, where a mask says so."""
+    """Writes the first elements of a source, in their order, where a mask is true."""
     if self.dtype != source.dtype:
         raise RuntimeError(f"masked_scatter_: expected self and source to have same dtypes but got {self.dtype} and {source.dtype}")
     if mask.dtype is not torch.bool:

@@ -77,4 +77,4 @@ class Registration:
 
 
 def _left(name: str) -> None:
-    warnings.warn(f"{name} was replaced by somebody else since, and stays as it is", RuntimeWarning, stacklevel=4)
+    warnings.warn(f"{name} was replaced by other code since, and is left as it is", RuntimeWarning, stacklevel=4)

@@ -120,7 +120,7 @@ def compiles_decoding(original):
 
 
 class _Finder:
-    """Finds modules as they would be found, and says when one of the given names has been loaded."""
+    """Finds modules as they would be found without it, and calls back when one of the given names has been loaded."""
 
     def __init__(self, names, loaded):
         self._names, self._loaded = names, loaded

@@ -1,7 +1,7 @@
 """Tensors of the device in files and pickles, with the storages that they share.
 
 A tensor of the device is saved as a tensor of the host and the name of its device. During one ``torch.save`` all tensors
-of a storage become views of one copy of it on the host, so PyTorch's own format says that they share it. During one
+of a storage become views of one copy of it on the host, so PyTorch's own format keeps that they share it. During one
 ``torch.load`` the tensors of one storage of the host become views of one storage of the device.
 """
 
@@ -114,7 +114,7 @@ def load(original):
 
 
 def _load_by_table(original, storages, f, places, *args, **kwargs):
-    """Loads storages of the host onto the device where a dictionary says so. PyTorch can put tensors there, and no storages,
+    """Loads storages of the host onto the device where a dictionary maps them there. PyTorch can put tensors there, and no storages,
     so these are loaded to the host first."""
     to_card = {place: target for place, target in places.items() if _is_card(target) and not _is_card(place)}
     if not to_card:

@@ -45,7 +45,7 @@ pub(super) struct FrameSlice {
     pub(super) units: Option<i64>,
 }
 
-/// What is done at every place of a nest of loops, which is given loop by loop.
+/// The body of a nest of loops, called with the index of every loop.
 pub(super) type KtirNestBody<'a> =
     dyn FnMut(&mut KtirKernelFrame, &[(usize, KtirValue)]) -> Result<(), String> + 'a;
 
@@ -124,6 +124,8 @@ impl KtirKernelFrame {
             depth: 0,
         };
         let lanes: Vec<i64> = all.iter().map(|t| size_to_i64(t.eps)).collect();
+        // Constants are made before the loops, so that all nested regions can use them: a value is visible in its own
+        // region and those inside it.
         lanes.into_iter().for_each(|n| {
             frame.index_constant(n);
         });
@@ -152,6 +154,7 @@ impl KtirKernelFrame {
             return *known;
         }
         let value = self.b.index_constant(n);
+        // A constant made inside a loop is not visible after it, so that it must not be reused there.
         if self.depth == 0 {
             self.numbers.insert(n, value);
         }
@@ -184,10 +187,13 @@ impl KtirKernelFrame {
                 let n = self.index_constant(size_to_i64(inner));
                 digit = self.b.binary_op(KtirOpKind::DivSI, digit, n);
             }
+            // The slowest digit is what is left of the core number; a remainder there would change nothing.
             if order[place + 1..].iter().any(|o| self.splits[*o] > 1) {
                 let n = self.index_constant(split);
                 digit = self.b.binary_op(KtirOpKind::RemSI, digit, n);
             }
+            // The slices of the device's own divisions: the first ones are longer by one unit. A kernel that cut
+            // otherwise would not compute the slice that the plan accounts for.
             let (base, extra) = (units / split, units % split);
             let first = self.slice_start(digit, base, extra);
             let last = if extra == 0 {
@@ -230,6 +236,8 @@ impl KtirKernelFrame {
                 sizes.push(size_to_i64(form.stick_count()));
                 strides.push(size_to_i64(form.stride[d].max(form.eps)));
             } else if form.stride[d] > 0 && form.size[d] > 1 {
+                // A repeated dimension, or one of a single element, adds nothing to the address, so that the view has
+                // none.
                 axes.push(FrameAxis::Plain(d));
                 sizes.push(size_to_i64(form.size[d]));
                 strides.push(size_to_i64(form.stride[d]));
@@ -333,6 +341,7 @@ impl KtirKernelFrame {
         let Some((l, rest)) = loops.split_first() else {
             return body(self, at);
         };
+        // A loop of one iteration is left out: the text is shorter and means the same.
         if self.spans[*l].unit_count() == 1 {
             at.push((*l, self.zero));
             let done = self.add_loop_nest(rest, at, body);
@@ -390,6 +399,8 @@ impl KtirKernelFrame {
         let within = |expr| KtirAffineConstraint { expr, equal: false };
         let tiles = KtirAffineSet::new(1, 1, vec![within(after), within(before)]);
         let Ok(tiles) = tiles else { return mine };
+        // The set of cores of group `g` is `g * size <= core < (g + 1) * size`, because cores that share a sum have
+        // neighbouring numbers.
         let groups = KtirAffineSet::from_extents(&[size_to_i64(cores / group)]);
         let future = self.b.inter_tile_produce(tiles.clone(), groups, |_, _| vec![mine]);
         let combine = |b: &mut KtirBuilder, x: &[KtirValue], y: &[KtirValue]| {
@@ -426,6 +437,8 @@ impl KtirKernelFrame {
         &mut self,
         f: impl FnOnce(&mut KtirKernelFrame, &mut KtirBuilder) -> T,
     ) -> T {
+        // The builder calls a closure for the body of a loop, and the closure needs the frame: the builder is taken
+        // out of the frame while it runs, and lent back inside the closure.
         let mut b = std::mem::replace(&mut self.b, KtirBuilder::new("", &[]));
         let given = f(self, &mut b);
         self.b = b;
@@ -439,6 +452,7 @@ impl KtirKernelFrame {
         f: impl FnOnce(&mut KtirKernelFrame) -> T,
     ) -> T {
         std::mem::swap(&mut self.b, b);
+        // Inside a region: constants made here are not visible outside of it.
         self.depth += 1;
         let given = f(self);
         self.depth -= 1;
@@ -470,7 +484,7 @@ fn find_tile_element(format: Format, card_float: CardFloat) -> Option<KtirElem> 
     if format.arithmetic_format() == Format::DL16 && card_float == CardFloat::F16 {
         return Some(KtirElem::F16);
     }
-    // Kernels compute with what stands for an infinity as with any number.
+    // Kernels compute with the encoding of infinity as with any number.
     [
         KtirElem::F16,
         KtirElem::F32,

@@ -4,7 +4,7 @@ use super::frame::KtirKernelFrame;
 use zellige_ktir::{KtirElem, KtirOpKind, KtirValue};
 use zellige_op::{OpRow, TileExpression};
 
-/// The operation of the table on tiles of one shape; why where its attributes ask for another one.
+/// The operation of the table on tiles of one shape; why where its attributes mean another one.
 pub(super) fn apply_table_op(
     f: &mut KtirKernelFrame,
     row: &OpRow,
@@ -27,6 +27,7 @@ fn evaluate_expression(
     let (name, operands) = match expression {
         TileExpression::Operand(k) => return Ok(x[*k]),
         TileExpression::Number(number) => {
+            // A polynomial names a constant several times; one tile serves all of them.
             if let Some((_, tile)) = numbers.iter().find(|(n, _)| n == number) {
                 return Ok(*tile);
             }
@@ -42,6 +43,8 @@ fn evaluate_expression(
     }
     Ok(match (name, &made[..]) {
         ("select", [condition, yes, no]) => f.b.select_values(*condition, *yes, *no),
+        // The predicate of a comparison is an attribute in KTIR and not an operation of its own, so that the table
+        // writes it as a part of the name.
         (name, [a, b]) if name.starts_with("cmpf_") => {
             f.b.compare_values(KtirOpKind::CmpF, &name["cmpf_".len()..], *a, *b)
         }

@@ -94,6 +94,8 @@ fn build_kernel_function(
         moves::build_move_body(&mut frame)?;
         return frame.finish_kernel();
     };
+    // Bodies are chosen by name: the forms of the table tell reductions and products apart, but not which of them
+    // have a tile program.
     match op.name() {
         "sum" | "mean" | "amax" | "amin" => reduce::build_reduction_body(&mut frame, op.name())?,
         "softmax" | "log_softmax" | "rms_norm" | "layer_norm" => {

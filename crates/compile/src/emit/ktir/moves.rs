@@ -6,6 +6,7 @@ use zellige_ktir::{KtirOpKind, KtirValue};
 /// Adds the body of a move between two layouts.
 pub(super) fn build_move_body(f: &mut KtirKernelFrame) -> Result<(), String> {
     let (from, to) = (f.tensors[0].form.stick, f.tensors[1].form.stick);
+    // A move copies bits; only a cast converts them.
     if f.tensors[0].elem != f.tensors[1].elem {
         return Err("its sides have different elements".into());
     }
@@ -86,6 +87,8 @@ fn transpose_block(
         |d: usize| if d == b { (rows, m) } else { (loop_index_or_zero(at, Some(d), zero), 1) };
     let (source, _) = f.operand_access_tile(0, &spot, (i, 1), Some(n));
     let data = f.load_shaped(source, &[m, n]);
+    // A tile of whole sticks on both sides: lanes of the source become rows of the target, which is what a restickify
+    // is.
     let turned = f.b.transpose_tile(data, &[1, 0]);
     let rows = first(f, i);
     let spot =
@@ -108,6 +111,8 @@ impl KtirKernelFrame {
         let (full, rest) = (size / eps, size % eps);
         let slice = self.slices[l];
         if full > 0 {
+            // Tiles have fixed shapes, so that the last, shorter block needs code of its own, which only the core
+            // that has the block runs.
             let most = self.index_constant(full);
             let last = self.b.binary_op(KtirOpKind::MinSI, slice.last, most);
             self.add_loop((slice.first, last, self.one), |f, i| body(f, i, eps))?;

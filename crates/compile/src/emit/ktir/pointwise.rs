@@ -1,15 +1,19 @@
-//! Element by element: rows of whole sticks, whose padding is computed along.
+//! Element by element: rows of whole sticks. Lanes of padding are computed too, because a tile has whole sticks; what
+//! they hold is never read as an element.
 
 use super::frame::{KtirKernelFrame, loop_index_or_zero, size_to_i64};
 use super::math;
 use zellige_op::OpRow;
 
 /// Sticks of a tile at most: 64 KiB.
+// A stick is 128 bytes. Two tiles of every operand and of the result have to fit into the 2 MiB of a scratchpad, one
+// in use and one on its way.
 const MAX_TILE_STICKS: i64 = 512;
 
 /// The largest number of sticks of a tile that divides those of a core.
 pub(super) fn tile_sticks(units: Option<i64>) -> i64 {
     let Some(n) = units else { return 1 };
+    // A divisor, so that all tiles have one shape: a shorter last tile would need a second copy of the body.
     (1..=n.min(MAX_TILE_STICKS)).rev().find(|w| n % w == 0).unwrap_or(1)
 }
 
@@ -50,6 +54,8 @@ pub(super) fn build_pointwise_body(f: &mut KtirKernelFrame, row: &OpRow) -> Resu
             if has {
                 let eps = size_to_i64(form.eps);
                 sticks = elements / eps;
+                // Operands of 16 and of 32 bits have 64 and 32 elements in a stick; the loop counts in the longer
+                // ones, and the others take several sticks per iteration.
                 if unit != eps {
                     let times = f.index_constant(unit / eps);
                     first = f.b.binary_op(zellige_ktir::KtirOpKind::MulI, stick, times);

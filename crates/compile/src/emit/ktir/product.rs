@@ -4,6 +4,7 @@ use super::frame::{KtirKernelFrame, loop_index_or_zero, size_to_i64};
 use zellige_ktir::{KtirElem, KtirOpKind, KtirValue};
 
 /// Rows of a block at most.
+// A block of A, a stick of columns of B and the sums of both in float32 have to fit into the scratchpad together.
 const MAX_BLOCK_ROWS: i64 = 64;
 
 /// Adds the body of a product `C[m, n] = A[m, k] B[k, n]`, with an addend where there is one.
@@ -15,12 +16,13 @@ pub(super) fn build_product_body(f: &mut KtirKernelFrame) -> Result<(), String> 
         t.form.stick.and_then(|d| t.follows[d])
     };
     let out = f.tensors.len() - 1;
+    // The rule of the matrix engine for `C[m, n] = A[m, k] B[k, n]`: A has its lanes along k, and B and C along n.
     let wanted = [(0, depth), (1, column), (out, column)];
     if let Some((t, _)) = wanted.iter().find(|(t, l)| lanes(f, *t) != Some(*l)) {
-        return Err(format!("operand {t} does not lie as products want it"));
+        return Err(format!("operand {t} is not in the layout that products need"));
     }
     if out == 3 && lanes(f, 2) != Some(column) {
-        return Err("its addend does not lie along the columns".into());
+        return Err("the lanes of its addend are not along the columns".into());
     }
     let eps = f.tensors[0].form.eps;
     if f.tensors.iter().any(|t| t.form.eps != eps) {
@@ -33,6 +35,7 @@ pub(super) fn build_product_body(f: &mut KtirKernelFrame) -> Result<(), String> 
         .filter(|l| left.contains(&Some(*l)) && !f.tensors[1].follows.contains(&Some(*l)));
     let high = row
         .and_then(|l| f.slices[l].units)
+        // A divisor of the rows of a core, so that every block has the same shape.
         .map_or(1, |n| (1..=n.min(MAX_BLOCK_ROWS)).rev().find(|r| n % r == 0).unwrap_or(1));
     let outer: Vec<usize> = (0..column).filter(|l| Some(*l) != row).collect();
     let k = f.spans[depth].size;
@@ -47,6 +50,8 @@ pub(super) fn build_product_body(f: &mut KtirKernelFrame) -> Result<(), String> 
                 let parts = ProductTile { at: &at, row, column, depth, high, stick, eps };
                 let zero = f.b.float_tile(0.0, &[high, eps], KtirElem::F32);
                 let mut acc = parts.sum_sticks(f, zero, (full, rest));
+                // The sum is split over cores: partial sums meet before the addend is added, which would otherwise be
+                // counted once per core.
                 if group > 1 {
                     acc = f.combine_across_cores(KtirOpKind::AddF, acc, zero, group);
                 }
@@ -154,6 +159,7 @@ impl ProductTile<'_> {
             l => (loop_index_or_zero(self.at, l, zero), 1),
         };
         let (tile, _) = f.operand_access_tile(1, &at, (self.stick, 1), None);
+        // Only the valid rows of B: the tile of A has as many columns, so that padding meets no padding.
         let b = f.load_float32(tile, &[n, self.eps], elem);
         f.b.matmul(a, b, acc)
     }

@@ -14,6 +14,7 @@ pub(super) fn build_reduction_body(f: &mut KtirKernelFrame, name: &str) -> Resul
     };
     let gone: Vec<usize> = (0..f.spans.len()).filter(|l| f.spans[*l].reduced).collect();
     let group: usize = gone.iter().map(|l| f.splits[*l]).product();
+    // The mean divides by the elements, not by the lanes: padding is no part of it.
     let count: f64 = gone.iter().map(|l| f.spans[*l].size as f64).product();
     let (x, out) = (&f.tensors[0], f.result_operand());
     let lanes = x.form.stick.and_then(|d| x.follows[d]);
@@ -23,6 +24,8 @@ pub(super) fn build_reduction_body(f: &mut KtirKernelFrame, name: &str) -> Resul
     if result != kept && kept.is_some_and(|l| f.spans[l].size > 1) {
         return Err("the lanes of its operand and of its result are not the same".into());
     }
+    // A row along the lanes is reduced by one core: combining parts of it would need a tile per part that no core
+    // has.
     if reduced.is_some_and(|l| f.splits[l] > 1) {
         return Err("cores share a row".into());
     }
@@ -35,6 +38,7 @@ pub(super) fn build_reduction_body(f: &mut KtirKernelFrame, name: &str) -> Resul
     }
     let outer: Vec<usize> =
         (0..f.spans.len()).filter(|l| !gone.contains(l) && Some(*l) != kept).collect();
+    // The loop along the lanes is no loop of the text: one load has the whole row.
     let inner: Vec<usize> = gone.iter().copied().filter(|l| Some(*l) != reduced).collect();
     let wide = kept.map_or(1, |l| tile_sticks(f.slices[l].units));
     let eps = size_to_i64(x.form.eps);

@@ -54,6 +54,8 @@ pub(super) fn load_row(f: &mut KtirKernelFrame, k: usize, at: &[(usize, KtirValu
     let padded = sticks * size_to_i64(form.eps);
     let n = form.stick.map_or(1, |d| size_to_i64(form.size[d]));
     let whole = f.load_float32(tile, &[1, padded], f.tensors[k].elem);
+    // A row is loaded in whole sticks and then cut: lanes of padding hold anything, and a maximum or a sum over them
+    // would be wrong.
     if n == padded { whole } else { f.b.extract_slice(whole, &[0, 0], &[1, n]) }
 }
 
@@ -73,6 +75,8 @@ fn store_row(f: &mut KtirKernelFrame, data: KtirValue, at: &[(usize, KtirValue)]
     let whole = if n == padded {
         data
     } else {
+        // A tile is stored in whole sticks. Zeros are written into the padding, so that a later product along the row
+        // adds nothing there.
         let empty = f.b.float_tile(0.0, &[1, padded], KtirElem::F32);
         f.b.insert_slice(data, empty, &[0, 0])
     };
@@ -104,6 +108,8 @@ fn compute_row(
         f.b.binary_op(KtirOpKind::DivF, sum, count)
     };
     if matches!(name, "softmax" | "log_softmax") {
+        // The maximum is subtracted before the exponential, as in every stable softmax: the largest exponential is
+        // then 1 and none overflows.
         let largest = reduce_row(f, KtirOpKind::MaximumF, x, f64::NEG_INFINITY);
         let largest = spread(f, largest);
         let shifted = f.b.binary_op(KtirOpKind::SubF, x, largest);
@@ -113,6 +119,8 @@ fn compute_row(
             let sum = spread(f, sum);
             return Ok(f.b.binary_op(KtirOpKind::DivF, e, sum));
         }
+        // As a difference of logarithms and not as the logarithm of the quotient, which would be minus infinity
+        // wherever the quotient underflows.
         let log = f.b.unary_op(KtirOpKind::Log, sum);
         let log = spread(f, log);
         return Ok(f.b.binary_op(KtirOpKind::SubF, shifted, log));

@@ -23,6 +23,7 @@ impl BundleBody {
         self.0.push(BundleLine::LeftOut {
             step,
             name: name.into(),
+            // The reason becomes a comment of one line, which a line break would end.
             reason: reason.replace('\n', " "),
         });
     }
@@ -45,6 +46,8 @@ impl BundleBody {
                 format!("%{name} = sdscbundle.input_arg_extract value from %{name}_base_addr");
             push_line(&mut text, 2, &format!("{from} : !sdscbundle.input_arg<index> -> index"));
         }
+        // Two kernels may name the same address by symbols of their own; the value of the bundle is defined once,
+        // because a name has one definition in this text.
         let mut made = HashSet::new();
         for symbol in used {
             let (base, stem) = match symbol {

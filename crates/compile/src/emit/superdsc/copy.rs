@@ -4,7 +4,7 @@
 //!
 //! - **A view that begins inside a stick**, or steps over lanes: its tensor is restickified along another dimension
 //!   first. There the dimension is an ordinary one, of which any part is a view by whole sticks.
-//! - **Dimensions that a view has merged** are taken apart again where that makes both sides regular.
+//! - **Dimensions that a view has merged** are split again where that makes both sides regular.
 //! - **One element in each stick to full sticks**: all lanes are moved along as a dimension of their own, of which the
 //!   first place (or that of the lane) is copied. The other way the dimension has one place.
 
@@ -14,7 +14,7 @@ use zellige_device::TensorLayout;
 use zellige_layout::StridedLayout;
 use zellige_stick::StickLayout;
 
-/// A tensor in memory, whether or not kernels can read it as it lies.
+/// A tensor in memory, whether or not kernels can read it in its layout.
 #[derive(Debug, Clone)]
 pub(super) struct MemoryTensor {
     pub(super) memory: WorkMemory,
@@ -33,6 +33,7 @@ pub(super) struct KernelWorkspace {
 }
 
 /// How often elements may go through the workspace on their way.
+// The search tries every other layout at each hop, so that it is exponential in this number.
 const MAX_WORKSPACE_HOPS: usize = 3;
 
 impl KernelWorkspace {
@@ -60,6 +61,7 @@ impl KernelWorkspace {
         depth: usize,
     ) -> Result<Vec<KernelWork>, String> {
         if from.laid.stick_layout().device_dtype() != to.laid.stick_layout().device_dtype() {
+            // Changing the format rounds, and is an operation of the graph with a function of its own.
             return Err("a copy does not change the format of elements".into());
         }
         match (WorkTensor::new(from.memory, &from.laid), WorkTensor::new(to.memory, &to.laid)) {
@@ -78,7 +80,7 @@ impl KernelWorkspace {
         }
     }
 
-    /// Two regular tensors.
+    /// A copy between two regular tensors.
     fn copy_regular(
         &mut self,
         from: &MemoryTensor,
@@ -114,7 +116,7 @@ impl KernelWorkspace {
         KernelWork { func, tensors: vec![a, b], loops, cores, indexed: None }
     }
 
-    /// The rounds in which a copy goes through its outermost loop, where a core would address too much of a tensor.
+    /// The rounds in which a copy runs over its outermost loop, where a core would address too much of a tensor.
     fn find_copy_rounds(
         &self,
         loops: &SdscLoops,
@@ -124,6 +126,7 @@ impl KernelWorkspace {
             .into_iter()
             .max_by_key(|t| t.laid.stick_layout().device_bytes().unwrap_or(0))?;
         let bytes = over.laid.stick_layout().device_bytes().map_or(0, i64::unsigned_abs);
+        // The outermost loop moves the window farthest, so that cutting it shrinks the window most.
         let outer = (0..loops.spans.len())
             .filter(|d| loops.spans[*d].size.is_multiple_of(loops.spans[*d].unit))
             .max_by_key(|d| over.form.stride[*d])?;
@@ -143,6 +146,8 @@ impl KernelWorkspace {
         depth: usize,
     ) -> Result<Vec<KernelWork>, String> {
         let (eps, lane) = (a.form.eps, a.form.offset % a.form.eps);
+        // The stick is moved whole, and the lane is selected afterwards, because no kernel of the device reads single
+        // lanes.
         a.form.offset -= lane;
         let wide = with_lane_dim(a, Some(eps))?;
         let lanes = i64::try_from(eps).unwrap_or(i64::MAX);
@@ -167,8 +172,8 @@ impl KernelWorkspace {
         Ok([vec![moved], rest].concat())
     }
 
-    /// Both sides with dimensions taken apart, where both are regular then: as the tensors of the two have them, or
-    /// one dimension by any of its divisors.
+    /// Both sides with dimensions split, where both are regular then: at the dimensions of the two tensors, or one
+    /// dimension by any of its divisors.
     fn copy_split(
         &mut self,
         from: &MemoryTensor,
@@ -176,6 +181,8 @@ impl KernelWorkspace {
         depth: usize,
     ) -> Option<Vec<KernelWork>> {
         let size = from.laid.size().to_vec();
+        // The boundaries of the tensors' own dimensions are the natural cuts; the divisors are tried after them,
+        // because they can be many.
         let own = |d: usize| find_boundaries(&[&from.laid, &to.laid], d);
         let merged = (0..size.len()).flat_map(|d| own(d).into_iter().map(move |n| (d, n)));
         let all: Vec<(usize, i64)> = merged.collect();
@@ -200,7 +207,8 @@ impl KernelWorkspace {
         None
     }
 
-    /// By a restickified copy of the whole source, of which the view is regular: the smallest that leads on.
+    /// A copy through a restickified copy of the whole source, of which the view is regular: the smallest with which
+    /// the rest can be copied.
     fn copy_through_restickify(
         &mut self,
         from: &MemoryTensor,
@@ -280,6 +288,7 @@ pub(super) fn list_other_layouts(
             );
         }
     }
+    // The first that works is taken, so that the order prefers the least workspace.
     all.sort_by_key(|l| l.stick_layout().device_bytes().unwrap_or(i64::MAX));
     all
 }

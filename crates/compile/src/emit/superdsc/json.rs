@@ -8,8 +8,10 @@ use serde_json::{Map, Value, json};
 use zellige_float::{Dl16, Dl16Inf, F8E4M3Fn, F8E5M2, F16};
 use zellige_stick::DataFormat;
 
-/// Labels of layouts, in the order in which they are given out.
+/// Labels of layouts, in the order in which they are assigned.
 const LAYOUT_LABELS: [&str; 4] = ["OUTPUT", "KERNEL", "INPUT", "KERNEL_IDX"];
+// The labels are torch-spyre's: its readers look layouts up by them and expect the left factor of a product under
+// INPUT.
 const PRODUCT_LABELS: [&str; 4] = ["INPUT", "KERNEL", "OUTPUT", "KERNEL_IDX"];
 
 /// The file of a kernel, and the symbols that it names with their numbers; why where an address
@@ -60,6 +62,8 @@ impl SdscWriter<'_> {
             json_object(self.loop_dims().iter().zip(slice).map(|(d, i)| (d.label.into(), json!(i))))
         };
         Ok(json!({
+            // Fields that a kernel of one step does not use are written with the neutral values that torch-spyre
+            // writes, because readers of the form require them.
             "sdscFoldProps_": [factor_json(1, "time")],
             "sdscFolds_": {
                 "dim_prop_func": [affine_json(1)],
@@ -146,6 +150,8 @@ impl SdscWriter<'_> {
             let indices = l.label == LAYOUT_LABELS[3];
             other == set && l.stick == arg.stick && l.eps == arg.eps && indices == is_index
         };
+        // Two tensors share a layout if they have the same loops and the same stick. Only the first one's order of
+        // loops is written, and the others have orders of their own in their allocations.
         if let Some(i) = self.layouts.iter().position(same) {
             return Ok(i);
         }
@@ -181,6 +187,7 @@ impl SdscWriter<'_> {
         put("prev_", json!(""));
         put("ldsIdx_", json!(i));
         put("component_", json!(component));
+        // A scratchpad address is the same at every launch; only device memory is bound then.
         if symbols.is_symbolic() && !lx {
             put("isStartAddrSymbolic_", json!(1));
         }
@@ -237,7 +244,7 @@ impl SdscWriter<'_> {
         Ok(Value::Object(node))
     }
 
-    /// How a tensor goes along the loops, in the order of its layout.
+    /// How a tensor follows the loops, in the order of its layout.
     fn loops_in_order<'b>(
         &'b self,
         arg: &'b SdscArg,
@@ -250,6 +257,8 @@ impl SdscWriter<'_> {
         let lx = matches!(self.map.work_address(arg.memory).0, BufferAddress::Lx(_));
         let present = json!({"isPresent": 1});
         let is_index = self.is_index_tensor(i);
+        // A tensor of device memory passes through the scratchpad on its way, so that both are listed; an index is
+        // read by the address unit from device memory.
         let memory = if lx {
             json!({"lx": present})
         } else if is_index {
@@ -304,6 +313,7 @@ impl SdscWriter<'_> {
         let func = &self.kernel.func;
         let out = self.kernel.args.len() - 1;
         let name = |i: usize| format!("Tensor{i}-idx{i}");
+        // torch-spyre lists the accumulator of a reduction among its inputs.
         // A reduction also reads what it adds to.
         let reduces = matches!(func.family, SdscFamily::Reduction { .. });
         let inputs = if reduces { 0..out + 1 } else { 0..out };
@@ -325,6 +335,7 @@ impl SdscWriter<'_> {
 
 /// How the elements of a loop are spread over cores and sticks.
 fn coordinate_json(arg: &SdscArg, along: &SdscTensorLoop, dim: &SdscDim) -> Value {
+    // A loop that a tensor does not follow has one element of it on every core.
     let (size, split) = match along.scale {
         SdscScale::Follows => (dim.slice_iterations(), dim.split),
         _ => (1, 1),
@@ -375,7 +386,7 @@ fn encode_constant(value: f64, format: DataFormat, is_mask: bool) -> Option<u64>
     let narrow = value as f32;
     Some(match format {
         // The padding of a maximum is the format's own merged code of infinities and NaN. Other constants are
-        // stored as tensors are: past its numbers is the number that stands for an infinity.
+        // stored as tensors are: past its numbers is the number that encodes an infinity.
         DataFormat::SEN169_FP16 if is_mask => u64::from(Dl16::from_f32(narrow).0),
         DataFormat::SEN169_FP16 => u64::from(Dl16Inf::from_f32(narrow).0),
         DataFormat::IEEE_FP16 => u64::from(F16::from_f32(narrow).0),

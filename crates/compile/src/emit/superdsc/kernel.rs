@@ -31,7 +31,7 @@ impl SdscDim {
     }
 }
 
-/// How a tensor goes along a loop.
+/// How a tensor follows a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SdscScale {
     /// An element for every iteration.
@@ -82,6 +82,7 @@ pub(super) struct SdscArg {
 impl SdscArg {
     /// The byte of its block where a core's slice begins.
     pub(super) fn slice_start_byte(&self, dims: &[SdscDim], slice: &[usize]) -> u64 {
+        // In a scratchpad the core has its own slice alone, which begins at the buffer's address.
         if self.scratchpad {
             return 0;
         }
@@ -94,7 +95,7 @@ impl SdscArg {
         at as u64 * 128 / self.eps as u64
     }
 
-    /// How it goes along a loop.
+    /// How it follows a loop.
     pub(super) fn find_tensor_loop(&self, dim: usize) -> Option<&SdscTensorLoop> {
         self.order.iter().find(|a| a.dim == dim)
     }
@@ -136,6 +137,7 @@ impl SdscKernel {
             return Err("it has no elements".into());
         }
         let all = |work: &KernelWork| -> Result<Vec<SdscKernel>, String> {
+            // A descriptor gives one slice length for all its cores, so that uneven divisions become several kernels.
             let pieces = work.loops.equal_slice_pieces(work.func.family)?;
             pieces.iter().map(|p| SdscKernel::from_piece(work, p)).collect()
         };
@@ -163,6 +165,8 @@ impl SdscKernel {
         let stick = along(lead).or_else(|| values.into_iter().find_map(along));
         let extra = (func.family != SdscFamily::Product && stick.is_none()).then_some(dims.len());
         if extra.is_some() {
+            // The format has no kernel without a stick loop. Where no tensor has lanes, a loop over one whole stick
+            // is added, of which only the first lane holds an element.
             let eps = forms[lead].eps;
             let label = LOOP_LABELS.get(dims.len()).ok_or("it has more than 7 dimensions")?;
             dims.push(SdscDim { label, size: eps, padded: eps, split: 1, reduced: false });
@@ -184,6 +188,8 @@ impl SdscKernel {
             };
             args.push(place.place_arg(tensor, form, &loops.follows[t], &kept)?);
         }
+        // The descriptor of a conversion has a row loop beside the stick loop, which a vector does not have by
+        // itself.
         let virtual_row = func.family == SdscFamily::Convert && dims.len() == 1;
         if virtual_row {
             prepend_row(&mut dims, &mut args);
@@ -192,6 +198,8 @@ impl SdscKernel {
         let still_stick = out.order.iter().any(|a| a.scale == SdscScale::StillStick);
         let reduces = matches!(func.family, SdscFamily::Reduction { .. });
         let name = match (reduces, still_stick) {
+            // torch-spyre has two functions for a reduction: one along the stick, which leaves one element per stick,
+            // and one along other dimensions.
             (true, false) => format!("{}nonstick", func.name),
             _ => func.name.to_string(),
         };
@@ -259,7 +267,7 @@ struct SdscArgPlacement<'a> {
     operand: usize,
     /// The loop along the lanes of the operation.
     stick: Option<usize>,
-    /// The loop that stands for lanes that no tensor uses.
+    /// The loop that the device has for lanes that no tensor uses.
     extra: Option<usize>,
     /// The dimension that an index looks up, and the loop over the indices.
     by_index: Option<(usize, usize)>,
@@ -292,6 +300,7 @@ impl SdscArgPlacement<'_> {
                 }
                 continue;
             };
+            // A dimension of size 1 along a longer loop is broadcast: it takes no step.
             if form.size[d] != self.dims[dim].size {
                 continue;
             }
@@ -304,7 +313,7 @@ impl SdscArgPlacement<'_> {
         }
         if self.family == SdscFamily::Product {
             let wanted = if self.operand == 0 { "in" } else { "out" };
-            // Lanes of one element stand where the wanted loop would be.
+            // A stick of one element counts as the loop that is wanted there.
             let lanes = own.map_or("out", |d| self.dims[d].label);
             if lanes != wanted {
                 let k = self.operand;
@@ -360,7 +369,7 @@ impl SdscArgPlacement<'_> {
             steps.push((row, form.eps));
             apart = None;
         }
-        // A single stick stands where the device has a dimension of one, innermost first.
+        // A single stick is the device dimension of extent 1, the innermost such one.
         let single = match apart {
             Some(_) => Some(0),
             None => outer.iter().rev().find(|j| size(**j) == 1).map(|j| stride(*j)),

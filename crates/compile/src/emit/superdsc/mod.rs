@@ -1,8 +1,9 @@
 //! SuperDSC: one JSON per kernel, and the bundle that runs them in order.
 //!
-//! A kernel is described by labelled loops, by tensors that follow some of them, and by the slice that
-//! every core has. Which kernels do a step is decided in `plan` (with `copy` for elements that only move, `rows` for rows by index, `staging` for scratchpads); what
-//! decides each field is in `kernel`; `json` writes them down; `bundle` writes the program around the kernels.
+//! A kernel is described by labelled loops, by tensors that follow some of them, and by the slice that every core has.
+//! Which kernels do a step is decided in `plan` (with `copy` for elements that only move, `rows` for rows by index,
+//! `staging` for scratchpads); what decides each field is in `kernel`; `json` writes them down; `bundle` writes the
+//! program around the kernels.
 //!
 //! # Choices where the form leaves room
 //! - `scale_`, `maxDimSizes_` and `coordInfo` go by the dimension order of the tensor's label, and
@@ -42,7 +43,7 @@ pub struct SdscFile {
     pub step: StepId,
     /// Its file.
     pub file: String,
-    /// What the file says.
+    /// The content of the file.
     pub json: Value,
 }
 

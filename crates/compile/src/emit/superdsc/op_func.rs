@@ -81,6 +81,7 @@ pub(super) fn find_op_func(
     let from = step.reads.first().map(|r| r.laid.stick_layout().device_dtype());
     let none = |format: &str| Err(format!("there is no function of {} on {format}", row.name));
     let whole = from == Some(DataFormat::IEEE_INT32);
+    // No function of the device takes integers of 64 bits.
     if from == Some(DataFormat::IEEE_INT64) {
         return none("IEEE_INT64");
     }
@@ -91,6 +92,7 @@ pub(super) fn find_op_func(
         return if whole { none("IEEE_INT32") } else { Err(explain_unavailable(row)) };
     };
     let copies = function.function == "identity";
+    // A copy moves bits of any format; arithmetic on int32 has functions of its own where it has any.
     if whole && function.int32.is_none() && !copies {
         return none("IEEE_INT32");
     }
@@ -100,6 +102,7 @@ pub(super) fn find_op_func(
         return Err(reason.into());
     }
     let family = match op.form() {
+        // The function adds no bias: with one, the operation is decomposed into a product and a sum.
         OpForm::Product(_) if row.name == "linear" && count != 2 => {
             return Err(explain_unavailable(row));
         }
@@ -108,6 +111,8 @@ pub(super) fn find_op_func(
         _ => SdscFamily::Pointwise,
     };
     let constant = |(name, attribute): &(&'static str, &str)| {
+        // The table has the defaults in PyTorch's own text form, so that an attribute that is not given means here
+        // what it means there.
         let default = row.attributes.iter().find(|(n, _)| n == attribute);
         let default = default.and_then(|(_, d)| d.parse().ok()).unwrap_or(0.0);
         (*name, number_attribute(attributes, attribute).unwrap_or(default))
@@ -146,6 +151,7 @@ fn find_conversion(
     use DataFormat::{IEEE_FP32, IEEE_INT32, SEN143_FP8, SEN169_FP16};
     let to = step.writes.first().map(|b| program.buffer(*b).laid.stick_layout().device_dtype());
     let (name, family) = match (from, to) {
+        // Two dtypes may be stored in one format: the conversion is then a copy.
         (Some(a), Some(b)) if a == b => ("identity", SdscFamily::Pointwise),
         (Some(SEN169_FP16), Some(IEEE_FP32)) => ("dl16tofp32", SdscFamily::Convert),
         (Some(IEEE_FP32), Some(SEN169_FP16)) => ("fp32todl16", SdscFamily::Convert),

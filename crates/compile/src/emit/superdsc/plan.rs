@@ -4,12 +4,12 @@
 //!
 //! 1. **Moves** (`cat`, `pad`, `slice_scatter`, restickifies): copies into slices of the result.
 //! 2. **Rows by index** (`embedding`, `index_select`, `index_copy`): copies through an index tensor.
-//! 3. **Everything else** is taken apart into operations (`decompose`), which are compiled as a program of their
-//!    own, by the rules of the existing compiler and without scratchpads; its steps are planned the same way.
+//! 3. **Everything else** is decomposed into operations (`decompose`), which are compiled as a program of their own, by
+//!    the rules of torch-spyre (`baseline`) and without scratchpads; its steps are planned the same way.
 //!
-//! What lies between the kernels of a step is in the *workspace*, a block of memory beside the program's own. Numbers
-//! that kernels need, and tensors that follow from no input (the mask of a causal attention), are *tables* of the
-//! workspace, written once when the program is loaded. Operands in scratchpads, and results there, are copied from
+//! What the kernels of a step pass to each other is in the *workspace*, a block of memory beside the program's own.
+//! Numbers that kernels need, and tensors that follow from no input (the mask of a causal attention), are *tables* of
+//! the workspace, written once when the program is loaded. Operands in scratchpads, and results there, are copied from
 //! and to the workspace by the cores that have them.
 
 use super::copy::{KernelWorkspace, MemoryTensor, list_other_layouts};
@@ -33,7 +33,8 @@ use zellige_machine::Key;
 use zellige_op::{CoverageProfile, HostScalar, TensorOp};
 use zellige_stick::{LayoutRequest, StickLayout};
 
-/// How deep operations may be made of others.
+/// How deep decompositions may be nested.
+// A limit, because a decomposition could lead back to the operation it began with.
 const MAX_DECOMPOSITION_DEPTH: usize = 6;
 
 /// The kernels of every step of a program, and the memory that they need beside the program's.
@@ -50,7 +51,7 @@ pub(crate) struct KernelPlan {
 /// Numbers of the workspace that are there before anything runs.
 #[derive(Debug, Clone)]
 pub(crate) struct WorkspaceTable {
-    /// How they lie.
+    /// Their layout.
     pub(crate) laid: TensorLayout,
     /// What they are: a number, or operations that follow from no input.
     pub(crate) made: Value,
@@ -84,6 +85,7 @@ impl KernelPlan {
                 span: program.options.hardware.figure_count(Key::Span),
             };
             let made = planner.plan_step(program, step, &mut bench, MAX_DECOMPOSITION_DEPTH);
+            // A step without kernels is done by someone else and needs no workspace.
             let end = if made.is_ok() { bench.used } else { used };
             wave = Some((step.load, step.wave, end));
             scratch = scratch.max(end);
@@ -110,7 +112,7 @@ impl KernelPlan {
 /// Kernels, or why there are none.
 pub(super) type PlannedKernels = Result<Vec<SdscKernel>, String>;
 
-/// What was planned once for an operation on tensors that lie the same way.
+/// The plan of an operation for all tensors of the same layouts.
 #[derive(Debug, Clone)]
 struct SdscTemplate {
     kernels: Vec<SdscKernel>,
@@ -147,24 +149,31 @@ impl SdscPlanner {
             }
             StepAction::Op(_, op) => op,
         };
-        let direct = match plan_direct(program, step, op) {
+        let direct = match plan_direct(program, step, op, None) {
             Ok(made) => return Ok(made),
             Err(reason) => reason,
         };
         let Some(depth) = depth.checked_sub(1) else { return Err(direct) };
+        // Attempts allocate workspace as they go, so that a failed one is undone before the next.
         let before = bench.clone();
         let staged = stage_operands(program, step, op, bench)?;
-        let made = match self.plan_moves(op, &staged, bench) {
+        // What kept the step from being one kernel may be where its operands are: in memory it is one.
+        let again = match staged.before.is_empty() {
+            true => None,
+            false => plan_direct(program, step, op, Some(&staged)).ok(),
+        };
+        let made = again.map(Ok).or_else(|| self.plan_moves(op, &staged, bench));
+        let made = made.or_else(|| plan_rows_by_index(op, &staged, bench));
+        let made = match made {
             Some(made) => made,
-            None => match plan_rows_by_index(op, &staged, bench) {
-                Some(made) => made,
-                None => self.plan_parts(program, step, &staged, bench, depth),
-            },
+            None => self.plan_parts(program, step, &staged, bench, depth),
         };
         match made {
             Ok(kernels) => Ok([staged.before, kernels, staged.after].concat()),
             Err(reason) => {
                 *bench = before;
+                // The reason of the direct attempt names the operation that the reader wrote; the reasons of its
+                // parts are of use only where there are parts.
                 Err(if reason.starts_with("no parts of") { direct } else { reason })
             }
         }
@@ -212,6 +221,8 @@ impl SdscPlanner {
         for laid in list_other_layouts(&out.laid, out.laid.view(), own.stick) {
             *bench = begin.clone();
             let between = bench.allocate_tensor(&laid);
+            // Copying the result there and back is needed only where the moves leave some of its elements as they
+            // were.
             let over = !list.iter().any(|m| writes_whole_result(m, &staged.writes[0].laid));
             let mut attempt = || -> PlannedKernels {
                 // What the moves do not write stays as it is.
@@ -313,6 +324,8 @@ impl SdscPlanner {
             };
             n.inputs.iter().map(of).collect()
         });
+        // Repeated layers decompose the same operations on the same layouts: the plan is made once, for operands by
+        // number, and moved to the memory of each.
         let key = format!(
             "{:?} {attributes:?} {constants:?} {:?} {:?} {}",
             step.op().map(TensorOp::name),
@@ -396,6 +409,8 @@ impl SdscPlanner {
             &builder.finish_graph(&results).map_err(said)?,
             program.options.storage,
         )?;
+        // The parts run as one step of the program that contains them: on its cores, one after the other, through
+        // memory. A search for better layouts would price them as if they had the card for themselves.
         let options = CompilerOptions {
             policy: CompilePolicy::Baseline,
             coverage: CoverageProfile::Full,
@@ -448,6 +463,8 @@ impl SdscPlanner {
                 && !matches!(b.origin, ElementOrigin::Input(_));
             let same = read.laid == b.laid && b.laid.stick_layout() == write.laid.stick_layout();
             let once = sub.outputs.iter().filter(|r| r.buffer == read.buffer).count() == 1;
+            // Writing a part directly into the result saves a copy. It is allowed where nobody else needs the buffer
+            // and no operand is overwritten before its last reader.
             // A result that takes the place of an operand is written last.
             let over = staged.reads.iter().any(|r| r.memory == write.memory);
             if alone && same && once && !over {
@@ -472,6 +489,7 @@ impl SdscPlanner {
         let mut made = Vec::new();
         let (begin, mut peak) = (bench.used, bench.used);
         for step in &sub.steps {
+            // Workspace of one step is free again for the next; the peak is what has to be reserved.
             bench.used = begin;
             let of: Option<Vec<Value>> =
                 step.reads.iter().map(|r| view_fixed_value(&fixed, r)).collect();
@@ -554,17 +572,28 @@ fn count_written_elements(list: &[ElementMove]) -> i64 {
     list.iter().map(of).sum()
 }
 
-/// A step that is one function.
-fn plan_direct(program: &CompiledProgram, step: &ProgramStep, op: &TensorOp) -> PlannedKernels {
+/// A step that is one function, on its own buffers or on staged ones.
+fn plan_direct(
+    program: &CompiledProgram,
+    step: &ProgramStep,
+    op: &TensorOp,
+    staged: Option<&StagedOperands>,
+) -> PlannedKernels {
     let func = find_op_func(program, step)?;
     let [result] = step.writes.as_slice() else {
         return Err(format!("it has {} results, and a kernel has one", step.writes.len()));
     };
-    let reads = func.operands.iter().map(|i| (step.reads[*i].buffer, &step.reads[*i].laid));
-    let tensors: Vec<WorkTensor> = reads
-        .chain([(*result, &program.buffer(*result).laid)])
-        .map(|(b, laid)| build_work_tensor(program, b, laid))
-        .collect::<Result<_, _>>()?;
+    let in_memory = |tensor: &MemoryTensor| WorkTensor::new(tensor.memory, &tensor.laid);
+    let operand = |i: &usize| match staged {
+        Some(staged) => in_memory(&staged.reads[*i]),
+        None => build_work_tensor(program, step.reads[*i].buffer, &step.reads[*i].laid),
+    };
+    let mut tensors: Vec<WorkTensor> =
+        func.operands.iter().map(operand).collect::<Result<_, _>>()?;
+    tensors.push(match staged {
+        Some(staged) => in_memory(&staged.writes[0])?,
+        None => build_work_tensor(program, *result, &program.buffer(*result).laid)?,
+    });
     let inside = |t: &WorkTensor| t.scratchpad && t.form.offset > 0;
     if let Some(i) = tensors.iter().position(inside) {
         return Err(format!("operand {i} is a part of a tensor in the scratchpads"));
@@ -580,6 +609,20 @@ fn plan_direct(program: &CompiledProgram, step: &ProgramStep, op: &TensorOp) -> 
         keep: None,
         rounds: step.rounds,
     };
+    // A sum is one kernel, which has slices of one length: it gets fewer of them than the step has, and then a core
+    // needs what is in the scratchpad of another one.
+    let uneven = |l: &usize| {
+        loops.spans[*l].reduced && !loops.spans[*l].unit_count().is_multiple_of(loops.splits[*l])
+    };
+    let kept = tensors
+        .iter()
+        .zip(&loops.follows)
+        .position(|(tensor, follows)| tensor.scratchpad && follows.iter().flatten().any(uneven));
+    if let Some(i) = kept {
+        return Err(format!(
+            "operand {i} is in the scratchpads, summed over in slices of different lengths"
+        ));
+    }
     let cores = WorkCores::From(step.first_core);
     SdscKernel::from_work(&KernelWork { func, tensors, loops, cores, indexed: None })
 }

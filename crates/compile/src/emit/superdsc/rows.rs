@@ -10,6 +10,8 @@ use zellige_device::{LoopSpan, TensorLayout, WorkDivision};
 use zellige_op::{CombineRule, IndexPattern, IndexSource, OpForm, TensorOp, TensorType};
 
 /// The most kernels of one operation, one for each list of indices.
+// An index of several dimensions is a kernel for each list along the last one; without a limit a large index would be
+// thousands of files.
 const MAX_INDEX_LISTS: i64 = 64;
 
 /// The kernels of such an operation; none for others.
@@ -135,7 +137,7 @@ impl IndexedRows<'_> {
             .position(|f| matches!(f, IndexSource::Index(_)))
             .ok_or("nothing is looked up")?;
         if x.form.stick == Some(by) || plain.form.stick == Some(along) {
-            return Err("its rows lie along the lanes".into());
+            return Err("the lanes run along its looked-up dimension".into());
         }
         let rank = plain.form.rank();
         let unit = |d: usize| if plain.form.stick == Some(d) { plain.form.eps } else { 1 };
@@ -147,6 +149,8 @@ impl IndexedRows<'_> {
             .enumerate()
             .map(|(d, s)| LoopSpan { unit: if d == along { s.size.max(1) } else { s.unit }, ..*s })
             .collect();
+        // torch-spyre (mid 2026) splits only the dimension of the index entries; here the other loops are
+        // split, because the sticks of an index hold 32 entries and a partial one cannot be split.
         let splits = WorkDivision::distribute_units(&shared, bench.cores, false).splits().to_vec();
         let follows_x: Vec<Option<usize>> = from
             .iter()

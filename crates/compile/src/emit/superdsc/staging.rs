@@ -6,7 +6,7 @@ use super::plan::{PlannedKernels, build_work_tensor, copy_function, find_step_lo
 use super::work::{KernelWork, SdscLoops, WorkCores, WorkMemory, WorkTensor};
 use crate::emit::memory::find_memory_holder;
 use crate::program::{BufferId, BufferLocation, CompiledProgram, ProgramStep};
-use zellige_device::{TensorLayout, WorkDivision};
+use zellige_device::{TensorLayout, WorkDivision, core_order};
 use zellige_graph::{Graph, GraphBuilder, GraphOperand, InputRole, TensorId, TensorOrigin};
 use zellige_layout::StridedLayout;
 use zellige_op::TensorOp;
@@ -86,12 +86,15 @@ fn copy_scratchpad_slices(
         follows.iter().map(|l| l.map_or(1, |l| splits.get(l).copied().unwrap_or(1))).collect();
     let loops = SdscLoops::for_copy(&[&tensors[0].form, &tensors[1].form], Some(&own), 0, false);
     let count: usize = own.iter().product();
+    let order = core_order(found.loop_spans().iter().map(|s| s.reduced));
     let whose = WorkDivision::new(&own, &loops.spans, count).map_err(|e| e.to_string())?;
     let cores = (0..count).map(|slice| {
         let digits = whose.core_digits(slice);
-        let core = splits.iter().enumerate().fold(0, |core, (l, n)| {
-            let digit = follows.iter().position(|f| *f == Some(l)).map_or(0, |d| digits[d]);
-            core * n + digit
+        // The core of a slice as the device numbers them: the fastest loop last in this sum. Of the cores that have the
+        // same slice, the first.
+        let core = order.iter().rev().fold(0, |core, l| {
+            let digit = follows.iter().position(|f| *f == Some(*l)).map_or(0, |d| digits[d]);
+            core * splits[*l] + digit
         });
         step.first_core + core
     });

@@ -2,7 +2,7 @@
 
 use crate::emit::{BufferAddress, KernelAddressing};
 
-/// What a symbol stands for: an argument or the pool, and a byte behind its beginning.
+/// What a symbol names: an argument or the pool, and a byte behind its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SdscSymbol {
     /// None is the pool.
@@ -75,6 +75,8 @@ impl SdscSymbols {
                 .ok_or("the segments of device memory do not hold its tensors")?;
             return Ok((at + offset).to_string());
         }
+        // Symbols are shared within a kernel alone, as in torch-spyre: every kernel binds its own list when it is
+        // executed.
         let known = self.all[self.from..].iter().position(|s| *s == symbol);
         let at = known.map_or_else(
             || {
@@ -88,5 +90,6 @@ impl SdscSymbols {
 }
 
 fn symbol_number(at: usize) -> i64 {
+    // Negative, so that a reader can tell a symbol from an address in the same field.
     -1 - i64::try_from(at).unwrap_or(i64::MAX - 1)
 }

@@ -4,7 +4,7 @@ use super::kernel::{LOOP_LABELS, PRODUCT_LOOP_LABELS, SdscDim};
 use super::op_func::{OpFunc, SdscFamily};
 use crate::program::BufferId;
 use std::ops::Range;
-use zellige_device::{LoopSpan, StickForm, TensorLayout, WorkDivision};
+use zellige_device::{LoopSpan, StickForm, TensorLayout, WorkDivision, core_order};
 
 /// Memory that a kernel reads or writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,7 +32,7 @@ pub(super) struct WorkTensor {
 }
 
 impl WorkTensor {
-    /// A tensor in device memory; why where kernels cannot read it as it lies.
+    /// A tensor in device memory; why where kernels cannot read its layout.
     pub(super) fn new(memory: WorkMemory, laid: &TensorLayout) -> Result<WorkTensor, String> {
         let form = laid.stick_form().map_err(|e| e.to_string())?;
         Ok(WorkTensor { memory, laid: laid.clone(), form, scratchpad: false })
@@ -91,6 +91,7 @@ impl KernelWork {
         for follows in &mut loops.follows {
             follows.iter_mut().for_each(|l| *l = l.map(|l| l + 1));
         }
+        // Every number of a loop shifts by one, because the new loop is the first.
         loops.rounds = loops.rounds.map(|(l, n)| (l + 1, n));
         loops.keep = loops.keep.map(|l| l + 1);
         if let Some(indexed) = &mut work.indexed {
@@ -111,6 +112,7 @@ impl KernelWork {
             if whole || form.size[d] != self.loops.spans[l].size {
                 continue;
             }
+            // A kernel addresses whole sticks, and this slice would begin in the middle of one.
             if form.stick == Some(d) && !range.start.is_multiple_of(form.eps) {
                 return Err(format!("a slice of operand {t} would begin inside a stick"));
             }
@@ -146,7 +148,7 @@ pub(super) struct LoopPiece {
 
 impl SdscLoops {
     /// A loop for every dimension of tensors of one size, in whole sticks of all of them. One that is padded is not
-    /// divided where `restickify` asks for that.
+    /// divided under `restickify`.
     pub(super) fn for_copy(
         forms: &[&StickForm],
         given: Option<&[usize]>,
@@ -160,6 +162,8 @@ impl SdscLoops {
         };
         let spans: Vec<LoopSpan> =
             (0..rank).map(|d| LoopSpan::for_output(forms[0].size[d], unit(d))).collect();
+        // A restickify transposes whole blocks of sticks; a core with the padded end alone would have a block that
+        // the others do not have.
         let padded = |s: &LoopSpan| restickify && !s.size.is_multiple_of(s.unit);
         let splits = match given {
             Some(given) => {
@@ -185,6 +189,8 @@ impl SdscLoops {
         for (l, span) in self.spans.iter().enumerate() {
             let split = self.splits.get(l).copied().unwrap_or(1);
             let mut parts = LoopPart::from_span(span, split);
+            // Partial sums are added across the cores of one kernel, and a restickify is one kernel: both need slices
+            // of one length.
             if parts.len() > 1 && (span.reduced || family == SdscFamily::Restickify) {
                 let units = span.unit_count();
                 let even = (1..=split).rev().find(|n| units.is_multiple_of(*n)).unwrap_or(1);
@@ -204,12 +210,13 @@ impl SdscLoops {
         }
         let all: Vec<usize> =
             (0..self.spans.len()).map(|l| self.splits.get(l).copied().unwrap_or(1)).collect();
+        let order = core_order(self.spans.iter().map(|s| s.reduced));
         Ok(pieces
             .into_iter()
             .map(|parts| LoopPiece {
                 ranges: parts.iter().map(|p| p.range.clone()).collect(),
                 splits: parts.iter().map(|p| p.split).collect(),
-                cores: find_piece_cores(&parts, &all),
+                cores: find_piece_cores(&parts, &all, &order),
             })
             .collect())
     }
@@ -230,6 +237,8 @@ impl SdscLoops {
     /// The loops that are more than one iteration; a product keeps its columns and its sum, a move its lanes.
     pub(super) fn kept_loops(&self, family: SdscFamily) -> Vec<usize> {
         let count = self.spans.len();
+        // The labels of a product name its columns and its sum by their position from the end, so that these two stay
+        // even as single iterations.
         let least = if family == SdscFamily::Product { 2 } else { 1 };
         let more = |l: usize| {
             self.spans[l].size > 1 || (family == SdscFamily::Restickify && self.spans[l].unit > 1)
@@ -276,11 +285,12 @@ struct LoopPart {
 }
 
 impl LoopPart {
-    /// The slices of a loop, the longer ones first, as [`Division`] has them.
+    /// The slices of a loop, the longer ones first, as [`WorkDivision`] has them.
     fn from_span(span: &LoopSpan, split: usize) -> Vec<LoopPart> {
         let split = split.max(1);
         let (base, longer) = (span.unit_count() / split, span.unit_count() % split);
         let end = ((base + 1) * longer * span.unit.max(1)).min(span.size);
+        // The longer slices first, so that the slice number is the core number of the device's own division.
         let parts = [
             LoopPart { range: 0..end, split: longer, first: 0 },
             LoopPart { range: end..span.size, split: split - longer, first: longer },
@@ -309,10 +319,15 @@ impl LoopPart {
     }
 }
 
-/// The numbers of the cores of a piece: mixed radix over all slices, the last loop fastest.
-fn find_piece_cores(parts: &[&LoopPart], all: &[usize]) -> Vec<usize> {
+/// The numbers of the cores of a piece in the order of its slices. `order` has the loops as the device counts them, the
+/// fastest first.
+fn find_piece_cores(parts: &[&LoopPart], all: &[usize], order: &[usize]) -> Vec<usize> {
     let mut list = vec![0];
-    for (part, of) in parts.iter().zip(all) {
+    // From the slowest loop on, so that the fastest one varies fastest in the list too: the position in it is the
+    // number of the slice among those of the piece. A result in the scratchpads is on the cores that the device gives
+    // its slices, so that another numbering would read the scratchpads of other cores.
+    for l in order.iter().rev() {
+        let (part, of) = (parts[*l], all[*l]);
         list = list
             .into_iter()
             .flat_map(|core| (0..part.split).map(move |k| core * of + part.first + k))

@@ -59,12 +59,16 @@ pub fn check_division(
             let at = |s: &std::ops::Range<usize>| if last { s.end - 1 } else { s.start };
             slices.iter().map(|s| i64::try_from(at(s)).unwrap_or(i64::MAX)).collect()
         };
+        // Coordinates never fall along a loop, so that two corners are enough: the rule is the constructor's, and the
+        // expressions are asked and not the code that computes spans.
         let (low, high) = (corner(false), corner(true));
         for (bytes, t) in largest.iter_mut().zip(space.tensors()) {
             *bytes = (*bytes).max(corner_span(t, &low, &high));
         }
     }
     let all: u128 = space.dims().iter().map(|d| u128::from(d.size)).product();
+    // Slices of a box are disjoint where their points add up to all of them and each is inside; the device's own
+    // division guarantees the latter.
     if points != all {
         let reason = format!("the slices have {points} points, the space {all}");
         return Err(broken_division(RefusalWitness::Core(0), reason));
@@ -98,6 +102,7 @@ fn corner_span(t: &super::TensorAccess, low: &[i64], high: &[i64]) -> u64 {
             .iter()
             .map(|term| {
                 let (a, b) = (low[term.var], high[term.var]);
+                // A modulus makes a coordinate begin again: then the largest value is not at the corner.
                 let wraps = term.modulus.is_some_and(|m| b - a >= m - 1 || a % m > b % m);
                 let value = |x| i128::from(term.evaluate_term(x));
                 match term.modulus {

@@ -9,6 +9,8 @@ use zellige_device::core_order;
 /// **Law**: every combination of places occurs exactly once.
 pub fn map_cores_to_slices(splits: &[u64], reduced: &[bool]) -> Vec<Vec<u64>> {
     let cores: u64 = splits.iter().product();
+    // The device decides the order and this asks it. If it were written here too, a report could name another core
+    // than the one that runs.
     let order = core_order((0..splits.len()).map(|d| reduced.get(d) == Some(&true)));
     (0..cores).map(|core| mixed_radix_digits(splits, core, order.iter().copied())).collect()
 }
@@ -25,6 +27,7 @@ pub fn assign_slice_owners(splits: &[u64], cores: u64) -> Result<Vec<Vec<u64>>> 
         let most = usize::try_from(cores).unwrap_or(usize::MAX);
         return Err(CompileError::Cores { cores: i64::try_from(slices).unwrap_or(i64::MAX), most });
     }
+    // Neighbours are near each other on the ring, so that owners of one slice exchange data over the fewest hops.
     let group = cores / slices;
     Ok((0..cores)
         .map(|core| mixed_radix_digits(splits, core / group, (0..splits.len()).rev()))

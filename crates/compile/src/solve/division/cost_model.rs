@@ -1,8 +1,8 @@
-//! The cost model that the existing compiler divides matrix products with.
+//! The cost model with which torch-spyre (summer 2026) divides matrix products (`cost_model_matmul_division`).
 //!
 //! Microseconds of `C[b, m, n] = A[b, m, k] B[b, k, n]` on `b * m * n * k` cores:
-//! `(compute + memory + partial sums + preference) * b^1.4`. The figures were fitted to that
-//! compiler's measurements; they are no figures of [`Hardware`](zellige_machine::Hardware), and the
+//! `(compute + memory + partial sums + preference) * b^1.4`. The figures are torch-spyre's
+//! own, fitted to its measurements; they are no figures of [`Hardware`](zellige_machine::Hardware), and the
 //! latency that a plan reports does not come from here.
 
 use super::iteration_space::IterationSpace;
@@ -37,15 +37,22 @@ pub struct SplitAxis {
 pub fn matmul_cost(b: SplitAxis, m: SplitAxis, n: SplitAxis, k: SplitAxis) -> f64 {
     let f = |n: u64| n as f64;
     let cores = f(b.split * m.split * n.split * k.split);
+    // A core takes its rows eight at a time. With fewer than eight passes the pipeline of the array is not filled,
+    // and the model lets the rate fall with the square root.
     let passes = (f(m.size / m.split) / PT_ROWS).max(1.0);
     let efficiency = (passes / FULL_PASSES).sqrt().min(1.0);
     let (bs, ms, ns, ks) = (f(b.size), f(m.size), f(n.size), f(k.size));
     let compute = bs * ms * ns * ks / cores / (PEAK_MACS_PER_US * efficiency);
+    // A row split makes several cores read the same columns, and a column split the same rows. Up to eight readers
+    // share one read; past that the model charges them.
     let contention = (f(m.split.max(n.split)) / COHORT_CORES).max(1.0);
     let memory = ELEMENT_BYTES * (bs * ms * ks + bs * ks * ns + bs * ms * ns)
         / PEAK_MEMORY_BYTES_PER_US
         * contention;
+    // Every core of a split reduction but one passes its partial sum on.
     let sums = f(k.split - 1) * bs * ms * ns * PARTIAL_SUM;
+    // A second price for few passes, which breaks ties towards more rows per core: without it the model would split
+    // rows as gladly as columns.
     let preference = if passes < FULL_PASSES {
         PASS_HALVING_PENALTY * (FULL_PASSES / passes).log2()
     } else {
@@ -79,6 +86,8 @@ pub(super) fn choose_by_cost_model(
     if committed.iter().any(|s| *s > 1) {
         return Err("the span limit committed splits already");
     }
+    // Each refusal below is one of torch-spyre's own: where its model declines, its default distribution decides, and
+    // so must the baseline.
     // Dimensions of size 1 are no loops.
     let real: Vec<usize> = (0..space.dims().len()).filter(|d| space.dims()[*d].size > 1).collect();
     let reduced: Vec<usize> = real.iter().copied().filter(|d| space.dims()[*d].reduced).collect();
@@ -102,6 +111,7 @@ pub(super) fn choose_by_cost_model(
     let [k] = reduced[..] else { return Err("not one reduced dimension") };
     let batch: Vec<usize> = rows.iter().copied().filter(|d| *d != m).collect();
 
+    // The model counts whole sticks: a dimension of 67 along lanes costs as much as one of 128.
     let whole = |d: usize, split: u64| SplitAxis {
         size: space.unit_count(d) * space.unit_iterations(d),
         split,
@@ -115,11 +125,14 @@ pub(super) fn choose_by_cost_model(
         tried += 1;
         let b = SplitAxis { size: batches, split: batch.iter().map(|d| splits[*d]).product() };
         let cost_us = matmul_cost(b, whole(m, splits[m]), whole(n, splits[n]), whole(k, splits[k]));
+        // The first of equals stays, in the order in which torch-spyre enumerates them.
         if best.as_ref().is_none_or(|c| cost_us < c.cost_us) {
             best = Some(CostModelChoice { splits: splits.to_vec(), cost_us, tried: 0 });
         }
     });
     let best = best.ok_or("no division")?;
+    // The model prices what one operation takes alone and may prefer few cores for a small one. torch-spyre does not
+    // follow it there.
     if best.splits.iter().product::<u64>() < default.iter().product() {
         return Err("the cheapest division leaves cores idle that the default one uses");
     }

@@ -12,6 +12,8 @@ pub fn distribute_cores(space: &IterationSpace, cores: u64, committed: &[u64]) -
     let mut splits = committed.to_vec();
     let mut used: u64 = splits.iter().product();
     let largest = |d: usize, now: u64, used: u64| {
+        // torch-spyre commits splits for spans first and then multiplies; here a committed split may become larger,
+        // so that the room is counted without it.
         let room = cores / (used / now);
         space.even_splits(d, room).into_iter().rfind(|s| *s >= now).unwrap_or(now)
     };
@@ -27,6 +29,7 @@ pub fn distribute_cores(space: &IterationSpace, cores: u64, committed: &[u64]) -
         used = used / splits[d] * split;
         splits[d] = split;
     }
+    // Only one reduction may be split, so that a committed one keeps the others whole.
     if reductions.iter().any(|d| splits[*d] > 1) {
         reductions.retain(|d| splits[*d] > 1);
     }

@@ -1,4 +1,4 @@
-//! Hints: splits that the user asks for.
+//! Hints: splits that the user fixes.
 
 use super::iteration_space::IterationSpace;
 use crate::error::{CompileError, Result};
@@ -15,12 +15,12 @@ pub struct SplitHint {
 /// What hints fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FixedSplits {
-    /// Per dimension the split that was asked for.
+    /// Per dimension the hinted split.
     pub(super) splits: Vec<Option<u64>>,
 }
 
 impl FixedSplits {
-    /// The splits as they are, 1 where nothing was asked for.
+    /// The hinted splits, 1 for dimensions without a hint.
     pub(super) fn splits_or_one(&self) -> Vec<u64> {
         self.splits.iter().map(|s| s.unwrap_or(1)).collect()
     }
@@ -44,7 +44,11 @@ pub(super) fn fix_hinted_splits(
         let positive = u64::try_from(*split).ok().filter(|s| *s > 0);
         let s = positive
             .ok_or_else(|| CompileError::HintNotPositive { dim: dim.clone(), split: *split })?;
+        // A hint must divide its dimension evenly, as in torch-spyre, where a hint fixes the one entry of the menu of
+        // even splits.
         let accepted = space.even_splits(d, cores);
+        // Reported before divisibility, because a split with too few cores left is wrong whatever it divides, and the
+        // message can list the splits that still fit.
         if s > cores / used {
             let fitting = accepted.iter().filter(|a| **a <= cores / used);
             let accepted = fitting.map(u64::to_string).collect::<Vec<_>>().join(", ");
@@ -66,6 +70,7 @@ pub(super) fn fix_hinted_splits(
                 accepted,
             });
         }
+        // The device combines the partial sums of one loop only.
         let mut others = (0..space.dims().len()).filter(|e| space.dims()[*e].reduced && *e != d);
         let other = others.find(|e| fixed.splits[*e].is_some_and(|s| s > 1));
         if let Some(e) = other.filter(|_| s > 1 && space.dims()[d].reduced) {

@@ -8,7 +8,8 @@ use zellige_machine::{LoopCharge, OperationCharges, PartialSums, WorkKind};
 use zellige_op::TensorOp;
 
 /// Dimensions of an iteration space at most.
-pub(super) const MOST_DIMS: usize = 64;
+// The search recurses over the dimensions, so that their number bounds the depth of its stack.
+pub(super) const MAX_LOOP_DIMS: usize = 64;
 
 /// One loop of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +62,8 @@ pub struct IterationSpace {
     charges: Vec<LoopCharge>,
     partial: PartialSums,
     product: Option<[usize; 2]>,
+    /// The loops of a product's rows and columns, where the result has them.
+    sides: [Option<usize>; 2],
 }
 
 impl IterationSpace {
@@ -71,9 +74,9 @@ impl IterationSpace {
         tensors: Vec<TensorAccess>,
         effort: PointCost,
     ) -> Result<IterationSpace> {
-        if dims.len() > MOST_DIMS {
-            let reason = format!("an operation has at most {MOST_DIMS} dimensions");
-            return Err(CompileError::BadDim { dim: dims[MOST_DIMS].name.clone(), reason });
+        if dims.len() > MAX_LOOP_DIMS {
+            let reason = format!("an operation has at most {MAX_LOOP_DIMS} dimensions");
+            return Err(CompileError::BadDim { dim: dims[MAX_LOOP_DIMS].name.clone(), reason });
         }
         let mut units = vec![1; dims.len()];
         for t in &tensors {
@@ -85,8 +88,12 @@ impl IterationSpace {
             let Some(d) = t.stick_loop() else { continue };
             if dims[d].granularity.is_some() {
                 let (dim, tensor) = (dims[d].name.clone(), t.name.clone());
+                // The number of sticks of a symbolic dimension is not known when it is compiled, and a split of it
+                // could cut a stick.
                 return Err(CompileError::SymbolicStick { dim, tensor });
             }
+            // torch-spyre's rule: a loop along lanes counts in the longest sticks of the tensors that share it, so
+            // that no slice begins inside a stick of any of them.
             units[d] = t.eps().max(units[d]);
         }
         let mut volume = 1_u64;
@@ -105,6 +112,8 @@ impl IterationSpace {
             if d.allowed.as_ref().is_some_and(|a| a.is_empty() || a.contains(&0)) {
                 return Err(bad("the accepted splits are 1 or more, and at least one".into()));
             }
+            // Checked here once, so that all later products of sizes and costs stay below 64 bits and need no checks
+            // of their own.
             let padded = d.size.div_ceil(*unit).max(1).checked_mul(*unit);
             volume = padded.and_then(|p| volume.checked_mul(p)).ok_or_else(|| {
                 CompileError::Overflow { what: format!("the iteration space up to `{}`", d.name) }
@@ -121,6 +130,8 @@ impl IterationSpace {
         };
         let PointCost { macs, sfu, transcendental, .. } = effort;
         let charge = LoopCharge { loops: loops(true), macs, sfu, transcendental, finishing: false };
+        // Partial sums travel as float32 whatever the stored dtype: they are sums that are not finished and not
+        // rounded yet.
         let partial = PartialSums { loops: loops(false), bytes: 4 };
         let mut space = IterationSpace {
             dims,
@@ -130,13 +141,22 @@ impl IterationSpace {
             charges: vec![charge],
             partial,
             product: None,
+            sides: [None; 2],
         };
         let reads: Vec<usize> = (0..space.tensors.len())
             .filter(|i| space.tensors[*i].role == AccessRole::Read)
             .filter(|i| !space.is_finishing_operand(&space.tensors[*i]))
             .collect();
+        // A bias is read by a product too, but only where the sum is finished: it is no factor.
         if let ([a, b], true) = (&reads[..], macs > 0) {
             space.product = Some([*a, *b]);
+            // The last loop that one operand alone has; before it, those are batches that the other does not know.
+            let only = |own: usize, other: usize| {
+                let mut outer = (0..space.dims.len()).filter(|d| !space.dims[*d].reduced);
+                let [own, other] = [own, other].map(|i| &space.tensors[i]);
+                outer.rfind(|d| own.depends_on(*d) && !other.depends_on(*d))
+            };
+            space.sides = [only(*a, *b), only(*b, *a)];
         }
         Ok(space)
     }
@@ -144,12 +164,13 @@ impl IterationSpace {
     /// The iteration space of an operation on tensors in these layouts, as the device charges it. Loops are `M`,
     /// `N`, `K` and `B`, `B1`, ... of a product, else `c0`, `c1`, ...
     ///
-    /// **Law**: the [`plan_core_work`](super::plan_core_work) of a division takes as long as the device's own account of it.
+    /// **Law**: the [`plan_core_work`](super::plan_core_work) of a division takes as long as the device's own account
+    /// of it.
     ///
     /// None for operations whose work is no plain function of slices of loops.
     ///
     /// # Errors
-    /// Tensors that are not those of the operation, or that kernels cannot read as they lie; overflow.
+    /// Tensors that are not those of the operation, or whose layouts kernels cannot read; overflow.
     pub fn from_op(
         op: &TensorOp,
         inputs: &[TensorLayout],
@@ -191,12 +212,14 @@ impl IterationSpace {
             transcendental: sum(|c| c.transcendental),
         };
         let space = IterationSpace::new(dims, tensors, effort)?;
+        // The device's own units take the place of those derived from lanes: a kernel may need larger ones, and its
+        // division is the one that runs.
         let units = spans.iter().map(|s| s.unit.max(1) as u64).collect();
-        let OperationCharges { each, partial, product, unread, .. } = charges;
+        let OperationCharges { each, partial, product, sides, unread, .. } = charges;
         // Operands that are not read are no tensors of the space.
         let place = |i: usize| i - unread.iter().filter(|u| **u < i).count();
         let product = product.map(|both| both.map(place));
-        Ok(Some(IterationSpace { units, charges: each, partial, product, ..space }))
+        Ok(Some(IterationSpace { units, charges: each, partial, product, sides, ..space }))
     }
 
     /// What the units do.
@@ -212,6 +235,11 @@ impl IterationSpace {
     /// The operands of a product, of which one stays in the scratchpad and the other passes by.
     pub(super) fn product_operands(&self) -> Option<[usize; 2]> {
         self.product
+    }
+
+    /// The loops of a product's rows and columns. A loop of one iteration is found too, which no tensor depends on.
+    pub(super) fn product_sides(&self) -> [Option<usize>; 2] {
+        self.sides
     }
 
     /// The loops.
@@ -320,6 +348,7 @@ fn name_loops(loops: &OpLoops, charges: &OperationCharges, inputs: usize) -> Vec
     let (mut batches, mut names) = (0, Vec::new());
     // The last loop that only A has are the rows; before it, those are batches that B does not know.
     let outer = || (0..loops.loop_spans().len()).filter(|l| !loops.loop_spans()[*l].reduced);
+    // torch-spyre's hints and reports call the loops of a product by these letters, so that the same names work here.
     let rows = outer().rev().find(|l| follows(a, *l) && !follows(b, *l));
     let columns = outer().rev().find(|l| follows(b, *l) && !follows(a, *l));
     for l in 0..loops.loop_spans().len() {

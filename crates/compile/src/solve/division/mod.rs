@@ -10,15 +10,15 @@
 //! | `op_sizes` | the spaces of common operations in default layouts |
 //! | `span` | what a core reaches of a tensor, and the fewest splits that bring it under the limit |
 //! | `distribute` | the default distribution |
-//! | `cost_model` | the existing compiler's model of matrix products |
-//! | `hint` | splits that the user asks for |
+//! | `cost_model` | torch-spyre's model of matrix products |
+//! | `hint` | splits that the user fixes |
 //! | `work` | what each core does, for the hardware's latency |
 //! | `search` | the search for the lowest latency |
 //! | `core_map` | core numbers and slices |
 //! | `check` | the independent check |
 //!
 //! # Policies
-//! - **baseline**: what the existing compiler decides. Spans first, then its cost model for matrix
+//! - **baseline**: what torch-spyre (summer 2026) decides. Spans first, then its cost model for matrix
 //!   products, else the default distribution; hints replace all of it.
 //! - **best**: the lowest latency on the given hardware over all divisions, slices that differ
 //!   by one unit among them; hints fix their dimensions, and the others are searched. Never slower
@@ -97,6 +97,8 @@ pub fn divide_iterations(
     let count = accepted.ok_or(CompileError::Cores { cores, most })?;
     let limit = hardware.figure_count(Key::Span);
     let fixed = hint::fix_hinted_splits(space, hints, count)?;
+    // Hints are checked before this, so that a wrong hint is an error for every size of a symbolic dimension, 0
+    // included.
     if let Some(empty) = space.dims().iter().find(|d| d.size == 0) {
         let reason = format!("nothing to do: dimension {} has size 0", empty.name);
         let span_bytes = vec![0; space.tensors().len()];
@@ -115,6 +117,8 @@ pub fn divide_iterations(
     let choice = match policy {
         CompilePolicy::Baseline => divide_as_baseline(space, count, limit, &fixed, hinted)?,
         CompilePolicy::Best => {
+            // The baseline may have no legal division where uneven slices would fit, so that its error is not the
+            // error of the search.
             let first = divide_as_baseline(space, count, limit, &fixed, hinted).ok();
             let first = first.as_ref().map(|c| &c.splits[..]);
             search::search_divisions(space, hardware, count, limit, &fixed, first)?
@@ -144,6 +148,8 @@ fn divide_as_baseline(
         let reason = format!("hint: {}", space.format_splits(&splits));
         return Ok(SplitChoice { splits, cost_us: None, decided_by: "hint", reason });
     }
+    // torch-spyre's order: spans are a limit of the hardware, so that they commit their splits before anything
+    // distributes the cores that are left.
     let committed = reduce_spans(space, cores, limit)?;
     let default = distribute_cores(space, cores, &committed);
     let choice = match cost_model::choose_by_cost_model(space, cores, &committed, &default) {
@@ -157,6 +163,8 @@ fn divide_as_baseline(
             decided_by: "cost_model",
         },
         Err(declined) => {
+            // The reason is part of the report: it says why the cost model did not decide, because that is what a
+            // reader of a slow matrix product asks first.
             let spans = match committed.iter().any(|s| *s > 1) {
                 true => format!("spans need {}; ", space.format_splits(&committed)),
                 false => String::new(),

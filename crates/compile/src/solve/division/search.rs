@@ -5,8 +5,8 @@
 //! are: what memory takes for everything once, and what the units take for the largest slice. A division whose
 //! bound is above the best latency so far is not computed.
 //!
-//! **Cost.** At most [`MAX_EXAMINED_DIVISIONS`] divisions are looked at, each in time that grows with the number of cores that do
-//! different work, and not with the sizes of tensors.
+//! **Cost.** At most [`MAX_EXAMINED_DIVISIONS`] divisions are looked at, each in time that grows with the number of
+//! cores that do different work, and not with the sizes of tensors.
 
 use super::SplitChoice;
 use super::hint::FixedSplits;
@@ -17,6 +17,8 @@ use crate::error::{CompileError, Result};
 use zellige_machine::Hardware;
 
 /// Divisions that are looked at; beyond, the search ends and the plan says so.
+// The number of divisions grows with the number of loops. A count is the same on every machine, unlike a time limit,
+// and so is the answer.
 const MAX_EXAMINED_DIVISIONS: usize = 20_000;
 
 /// Searches every division: any split of a dimension up to its units, even or not, of at most one
@@ -43,6 +45,8 @@ pub(super) fn search_divisions(
         looked_at: 0,
         smallest: None,
     };
+    // The baseline's division is priced first: its latency is a good bound, so that most others are left out by their
+    // bounds alone, and it wins all ties.
     if let Some(first) = first {
         search.price_division(first, 0);
     }
@@ -103,6 +107,8 @@ impl DivisionSearch<'_> {
             return;
         }
         let reduced = self.space.dims()[dim].reduced;
+        // The device combines the partial sums of one loop: cores that split two of them would have to add along two
+        // axes of the ring.
         let most = if reduced && summed { 1 } else { room.min(self.space.unit_count(dim).max(1)) };
         for s in 1..=most {
             if self.accepts_split(dim, s) {
@@ -124,18 +130,21 @@ impl DivisionSearch<'_> {
         zellige_guard::count_step();
         self.looked_at += 1;
         if self.best.as_ref().is_some_and(|(rank, _)| {
-            // Of equal ones the first that was given stays, all others are told apart by more.
+            // A division with the same cycles could still win a tie, but not against the one that was given first: that
+            // one has the lower class.
             let least = self.memory.max(unit_cycles_bound(self.space, self.hardware, splits));
             least > rank.0 || (least == rank.0 && rank.1 < class)
         }) {
             return;
         }
+        // The bounds come before the spans because they are cheaper, and because a slow division needs no check.
         if let Some((tensor, bytes)) = find_tensor_over_limit(self.space, splits, self.limit) {
             let spans =
                 self.space.tensors().iter().map(|t| (tensor_span(self.space, t, splits), t));
             // The first of equals.
             let worst = spans.min_by_key(|s| std::cmp::Reverse(s.0));
             let (bytes, tensor) = worst.unwrap_or((bytes, tensor));
+            // Kept for the error: where nothing fits, the message names the division that comes closest to fitting.
             if self.smallest.as_ref().is_none_or(|s| bytes < s.2) {
                 self.smallest = Some((splits.to_vec(), tensor.name.clone(), bytes));
             }
@@ -143,6 +152,8 @@ impl DivisionSearch<'_> {
         }
         let cycles = division_latency(self.space, self.hardware, splits).0;
         let cores = splits.iter().product();
+        // Of equally fast divisions an even one is preferred, because its cores finish together, and then the one
+        // with fewer cores, which leaves the others to another step of the wave.
         let rank = (cycles, class, !is_even(self.space, splits), cores);
         if self.best.as_ref().is_none_or(|(r, _)| rank < *r) {
             self.best = Some((rank, splits.to_vec()));

@@ -13,6 +13,8 @@ use zellige_stick::AccessTerm;
 pub(super) fn slice_range(space: &IterationSpace, dim: usize, n: u64, i: u64) -> Range<u64> {
     let (count, unit, size) =
         (space.unit_count(dim), space.unit_iterations(dim), space.dims()[dim].size);
+    // Uneven slices differ by one unit at most, so that the slowest core has as little as can be; the larger ones
+    // come first, so that slice 0 is always a largest one.
     let (base, extra) = (count / n, count % n);
     let first = |i: u64| ((base * i + extra.min(i)) * unit).min(size);
     first(i)..first(i + 1)
@@ -42,7 +44,7 @@ pub(super) fn find_term_reach(term: &AccessTerm, over: &Range<u64>) -> TermReach
 
 /// The span of a tensor in bytes: that of the core with the largest one.
 ///
-/// **Law**: no two bytes that one core touches lie further apart, and with the outermost visited
+/// **Law**: no two bytes that one core touches are further apart, and with the outermost visited
 /// dimension left as it is, no split of inner dimensions makes it smaller.
 pub fn tensor_span(space: &IterationSpace, tensor: &TensorAccess, splits: &[u64]) -> u64 {
     let last = tensor.device_size.len() - 1;
@@ -55,6 +57,8 @@ pub fn tensor_span(space: &IterationSpace, tensor: &TensorAccess, splits: &[u64]
                 .unwrap_or(0)
         });
         let count = terms.fold(tensor.whole[j].extent.saturating_add(1), u64::saturating_add);
+        // The outermost dimension that moves decides: one step in it already jumps over everything inside, which a
+        // core therefore has in its window whether it reads it or not.
         if count > 1 {
             let inner: u64 = tensor.device_size[j + 1..last].iter().product();
             return count.saturating_mul(inner.saturating_mul(128));
@@ -109,6 +113,8 @@ pub fn reduce_spans(space: &IterationSpace, cores: u64, limit: u64) -> Result<Ve
             return Err(CompileError::BadDim { dim: dim.name.clone(), reason });
         }
     }
+    // torch-spyre's pass `span_reduction` (summer 2026): tensor by tensor in order, from the outermost device
+    // dimension inwards. A split that an earlier tensor needed stays.
     for tensor in space.tensors() {
         let last = tensor.device_size.len() - 1;
         for coordinate in &tensor.coordinates[..last] {
@@ -162,6 +168,8 @@ fn find_cheapest_splits(
         let bytes = tensor_span(space, tensor, t);
         let fits = bytes <= limit;
         let used: u64 = vars.iter().map(|v| t[*v]).product();
+        // Few splits leave most cores to the distribution after it. torch-spyre prefers the largest span among
+        // equally few splits.
         // Under the limit: few splits, then a large span. Over it: a small span.
         if fits { (0, used, u64::MAX - bytes) } else { (1, bytes, 0) }
     };

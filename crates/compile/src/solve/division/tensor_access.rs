@@ -1,4 +1,4 @@
-//! The tensors of an operation: where they lie for every point of the iteration space.
+//! The tensors of an operation: the physical coordinates for every point of the iteration space.
 
 use super::iteration_space::LoopDim;
 use super::span::{TermReach, find_term_reach};
@@ -15,7 +15,7 @@ pub enum AccessRole {
     Write,
 }
 
-/// A tensor of an operation: where it lies for every point of the iteration space.
+/// A tensor of an operation: its physical coordinates for every point of the iteration space.
 ///
 /// Device strides are row-major over `device_size`; the last dimension is the stick of 128 bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct TensorAccess {
 }
 
 impl TensorAccess {
-    /// A tensor that lies as `layout` says; `steps` is how far one step of every loop moves in the
+    /// A tensor in this layout; `steps` is how far one step of every loop moves in the
     /// tensor's own strides, 0 for loops it does not depend on.
     pub fn new(
         name: impl Into<String>,
@@ -70,6 +70,8 @@ impl TensorAccess {
         }
         let terms = coordinates.iter().flat_map(|e| &e.terms);
         for t in terms {
+            // Coordinates then never fall while a loop counts up, and the first and last point of a slice are the
+            // ends of what it visits. Spans and bursts rely on it.
             if t.divisor < 1 || t.multiplier < 0 || t.modulus.is_some_and(|m| m < 1) {
                 return Err(bad(format!("term {t}: divisors and moduli are 1 or more")));
             }
@@ -78,6 +80,7 @@ impl TensorAccess {
         let device_size: Vec<u64> = sizes
             .collect::<Result<_, _>>()
             .map_err(|_| bad(format!("device sizes {device_size:?} are 0 or more")))?;
+        // A stick is 128 bytes whatever its elements are, so that the bytes of a tensor are those of its sticks.
         let mut sticks = device_size[..device_size.len() - 1].iter();
         let bytes = sticks.try_fold(128_u64, |n, s| n.checked_mul(*s));
         bytes.ok_or_else(|| CompileError::Overflow { what: format!("the bytes of `{name}`") })?;
@@ -101,6 +104,8 @@ impl TensorAccess {
         for ((follows, size), stride) in follows.iter().zip(view.size()).zip(view.stride()) {
             match follows {
                 Some(l) => loops[*l].step += stride,
+                // A dimension that no loop follows (the window of a convolution, the table of a gather) becomes a
+                // loop of its own, so that the layout can be asked for its coordinates like any other.
                 None => loops.push(ViewLoop { range: *size, step: *stride }),
             }
         }
@@ -117,6 +122,8 @@ impl TensorAccess {
                     distinct: sum.distinct.saturating_mul(one.distinct),
                 }
             }));
+            // What every core visits whatever is split is counted in `whole`; the terms that stay are those that a
+            // split can make smaller.
             coordinate.terms.retain(|t| t.var < dims.len());
         }
         let tensor = TensorAccess::from_coordinates(
@@ -138,7 +145,7 @@ impl TensorAccess {
         self.role
     }
 
-    /// Whether its place depends on a loop.
+    /// Whether its coordinates depend on a loop.
     pub fn depends_on(&self, dim: usize) -> bool {
         self.coordinates.iter().any(|e| e.terms.iter().any(|t| t.var == dim))
     }

@@ -1,11 +1,11 @@
 //! What the cores do under a division: the plan that the hardware's latency is computed from.
 //!
-//! A core streams its slice of every tensor through its scratchpad, once. Of the two operands of
-//! a product one stays resident, as much of it as fits at a time, and the other passes by once per such
-//! part; the core keeps the one that makes it read less. Cores that differ in loops which a tensor does
-//! not follow have the same slice of it, and what they read is marked as shared. Partial sums of a split reduction travel along
-//! the ring in the order of the cores, four bytes each; the last core of a group adds up, is charged
-//! the hops it waits for, reads operands that are not summed over, and writes the result.
+//! A core streams its slice of every tensor through its scratchpad, once. Of the two operands of a product one stays
+//! resident, as much of it as fits at a time, and the other passes by once per such part; the core keeps the one that
+//! makes it read less. Cores that differ in loops which a tensor does not follow have the same slice of it, and what
+//! they read is marked as shared. Partial sums of a split reduction travel along the ring in the order of the cores,
+//! four bytes each; the last core of a group adds up, is charged the hops it waits for, reads operands that are not
+//! summed over, and writes the result.
 
 use super::iteration_space::IterationSpace;
 use super::span::{TermReach, find_term_reach, slice_range};
@@ -38,6 +38,8 @@ pub fn plan_core_work(
 ) -> OperationWork {
     let cuts: Vec<LoopSlices> = (0..splits.len()).map(|d| cut_loop(space, d, splits[d])).collect();
     let cores: u64 = splits.iter().product();
+    // Two tiles of every streamed tensor are in the scratchpad, one in use and one on its way; what is left is for
+    // the operand that stays.
     let room = lx_limit(hardware, LX_RESERVED).saturating_sub(2 * STREAMED_TENSOR_BYTES).max(1);
     let sharings: SmallVec<[SliceSharing; 4]> =
         space.tensors().iter().map(|t| SliceSharing::for_tensor(space, t, splits)).collect();
@@ -49,6 +51,8 @@ pub fn plan_core_work(
         let group = ReductionGroup::for_core(space, splits, &digits);
         let mut key: SmallVec<[usize; 8]> =
             digits.iter().zip(&cuts).map(|(i, cut)| cut.class[*i]).collect();
+        // Cores whose slices are alike in length, reach and place in a reduction do the same work. It is computed
+        // once for each kind of core, because the search prices thousands of divisions.
         key.push(group.ring_role());
         let seen = done.iter().position(|(k, _)| *k == key);
         let at = seen.unwrap_or_else(|| {
@@ -59,6 +63,8 @@ pub fn plan_core_work(
         let mut work = work.clone();
         for (tensor, bursts) in reads {
             let sharing = &sharings[*tensor];
+            // Reads that several cores share are served by one read of memory and a multicast on the ring, so that
+            // they are priced together later.
             if sharing.cores > 1 {
                 let place = sharing.position_of_core(splits, &digits);
                 work.shared.push(SharedReads {
@@ -114,11 +120,13 @@ pub(super) fn unit_cycles_bound(
     hardware: &Hardware,
     splits: &[u64],
 ) -> u64 {
+    // The first slice is never shorter than another one: the first slices get the remainder.
     let largest = |d: usize| {
         let slice = slice_range(space, d, splits[d], 0);
         slice.end - slice.start
     };
     let mut core = CoreWork::default();
+    // Work that one core of a group does to finish a sum is left out: a bound may be too low, never too high.
     for charge in space.charges().iter().filter(|c| !c.finishing) {
         let rounded =
             |(d, unit): &(usize, usize)| largest(*d).next_multiple_of((*unit).max(1) as u64);
@@ -144,6 +152,8 @@ pub(super) fn memory_cycles_bound(space: &IterationSpace, hardware: &Hardware) -
     }
     let out = core.writes.total_bytes();
     let all = core.reads.total_bytes().saturating_add(out);
+    // A product that streams an operand several times on one core may stream it once on many: the bound counts every
+    // stick once.
     let once = core.unique_sticks.map_or(all, |n| n.saturating_mul(128));
     let reads = MemoryTraffic::from_bursts(once.saturating_sub(out), 1);
     let core =
@@ -274,8 +284,7 @@ fn plan_core_slice(
 
 /// The part of a product that a core with slices of these lengths has; none where it has nothing to do.
 ///
-/// Loops that both operands follow are batches, and so are those of one operand alone but for the last, which are its
-/// rows or columns.
+/// All loops of the result but its rows and columns are batches, those of one operand alone too.
 fn plan_product_tile(
     space: &IterationSpace,
     operands: [usize; 2],
@@ -287,8 +296,7 @@ fn plan_product_tile(
     let [a, b] = operands.map(|i| &space.tensors()[i]);
     let padded = |d: usize| length(d).next_multiple_of(space.unit_iterations(d).max(1));
     let outer = || (0..space.dims().len()).filter(|d| !space.dims()[*d].reduced);
-    let rows = outer().rfind(|d| a.depends_on(*d) && !b.depends_on(*d));
-    let columns = outer().rfind(|d| b.depends_on(*d) && !a.depends_on(*d));
+    let [rows, columns] = space.product_sides();
     let batches: SmallVec<[usize; 4]> =
         outer().filter(|d| Some(*d) != rows && Some(*d) != columns).collect();
     let here = |follows: &dyn Fn(usize) -> bool| -> u64 {
@@ -299,6 +307,7 @@ fn plan_product_tile(
         bytes: bytes[i].saturating_mul(here(&|d| !tensor.depends_on(d))),
         cores: sharers[i],
         interleaved: batches.iter().filter(real).any(|d| tensor.is_next_to_stick(*d)),
+        resident: false,
     };
     let tile = ProductTile {
         rows: rows.map_or(1, length),
@@ -335,6 +344,8 @@ fn count_slice_traffic(
     let (mut run, mut count, mut joined) = (1_u64, 1_u64, true);
     for j in (0..last).rev() {
         let (extent, distinct) = visited[j];
+        // A burst continues through a dimension as long as its visited coordinates have no gaps, and into the next
+        // outer one only if the whole dimension was visited.
         joined &= extent == distinct;
         if joined {
             run = run.saturating_mul(distinct);

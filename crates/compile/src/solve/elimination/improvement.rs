@@ -1,8 +1,8 @@
 //! Better values for variables, one change at a time.
 //!
-//! Elimination gives the least total where its tables stay small. Where they do not, the values that it walks back
-//! to are a beginning. Here each free variable in turn takes the value with which the total is least, what follows
-//! from it taken along, until no change of one variable helps.
+//! Elimination gives the least total where its tables stay small. Where they do not, the values that it
+//! finds are a start. Here each free variable in turn takes the value with which the total is least, together with the
+//! variables that follow from it, until no change of one variable helps (coordinate descent).
 //!
 //! **Law**: the total never rises, and values that begin allowed stay so. Forbidden combinations are counted apart
 //! from costs, so that fewer of them are an improvement too.
@@ -10,6 +10,7 @@
 use super::problem::{ChoiceProblem, FORBIDDEN, VariableKind};
 
 /// Rounds over all variables; a round without a change ends sooner.
+// The limit bounds the time on graphs where single changes keep finding a little.
 const MAX_ROUNDS: usize = 4;
 
 /// How many costs are forbidden, and the sum of the others.
@@ -32,6 +33,8 @@ impl<'a> LocalImprovement<'a> {
             factor.vars().iter().for_each(|v| uses[*v].push(f));
         }
         for (v, kind) in problem.variable_kinds().iter().enumerate() {
+            // A follower must move together with its leader: alone, either of them makes the combination forbidden,
+            // and no single change would ever be an improvement.
             if let VariableKind::Follows(of, _) = kind {
                 followers[*of].push(v);
             }
@@ -39,7 +42,7 @@ impl<'a> LocalImprovement<'a> {
         LocalImprovement { problem, uses, followers }
     }
 
-    /// The best values that single changes lead to from these, with their total. Values of the first variables are
+    /// The best values that single changes reach from these, with their total. Values of the first variables are
     /// enough where the others follow.
     pub(super) fn improve_from(&self, start: &[usize]) -> (u64, Vec<usize>) {
         let domains = self.problem.domains();
@@ -53,6 +56,8 @@ impl<'a> LocalImprovement<'a> {
             }
         }
         for v in (0..values.len()).filter(|v| kinds[*v] == VariableKind::Last) {
+            // The start knows nothing of copies. Their best values follow from the layouts, so that they are set
+            // after those.
             self.settle_variable(v, &mut values);
         }
         for _ in 0..MAX_ROUNDS {
@@ -74,12 +79,15 @@ impl<'a> LocalImprovement<'a> {
         let mut moved = vec![var];
         moved.extend(&self.followers[var]);
         let mut near: Vec<usize> = Vec::new();
+        // A copy is worth making or not depending on the layouts beside it, so that it is settled anew with each
+        // trial. Otherwise a layout that needs another copy would look forbidden.
         for f in moved.iter().flat_map(|v| &self.uses[*v]) {
             let vars = self.problem.factors()[*f].vars();
             near.extend(vars.iter().filter(|v| kinds[**v] == VariableKind::Last));
         }
         near.sort_unstable();
         near.dedup();
+        // Only these costs can change, so that a trial costs what the neighbourhood has and not what the problem has.
         let mut touched: Vec<usize> =
             moved.iter().chain(&near).flat_map(|v| &self.uses[*v]).copied().collect();
         touched.sort_unstable();
@@ -104,6 +112,7 @@ impl<'a> LocalImprovement<'a> {
                 best = (total, value);
             }
         }
+        // Strictly less: with equal totals two values could alternate until the rounds are over.
         if best.0 < now {
             set(best.1, values);
             return true;
@@ -129,6 +138,8 @@ impl<'a> LocalImprovement<'a> {
         let domains = self.problem.domains();
         let costs = factors.iter().map(|f| self.problem.factors()[*f].cost_at(values, domains));
         costs.fold((0, 0), |(bad, sum), cost| match cost {
+            // A sum would be forbidden whether one cost or ten are; counted apart, nine are better than ten, and the
+            // descent leaves the forbidden region step by step.
             FORBIDDEN => (bad + 1, sum),
             cost => (bad, sum.saturating_add(cost)),
         })

@@ -4,6 +4,8 @@ use crate::error::{CompileError, Result};
 use std::collections::BTreeMap;
 
 /// The cost of what must not be.
+// The largest number, so that the saturating sum of it and any cost is it again: no addition makes a forbidden
+// combination allowed.
 pub const FORBIDDEN: u64 = u64::MAX;
 
 /// A cost for every combination of values of some variables, the last variable fastest.
@@ -29,7 +31,8 @@ pub(super) enum VariableKind {
     Free,
     /// Its value follows from that of an earlier variable: the entry of the table.
     Follows(usize, Vec<usize>),
-    /// Its best value follows from those of all others that are not of this kind.
+    /// A variable whose best value can be computed once the variables of other kinds have values, because no cost
+    /// mentions two variables of this kind.
     Last,
 }
 
@@ -59,7 +62,8 @@ impl CostFactor {
         &self.table
     }
 
-    /// How many entries one value of a variable leads on; none where the cost does not depend on it.
+    /// The distance between the entries of two successive values of a variable; none where the cost does not depend on
+    /// it.
     pub(super) fn stride_along(&self, var: usize, domains: &[usize]) -> usize {
         match self.vars.iter().position(|v| *v == var) {
             Some(at) => self.vars[at + 1..].iter().map(|v| domains[*v]).product(),
@@ -98,12 +102,15 @@ impl ChoiceProblem {
             return Err(CompileError::bad_problem(format!("no table for variable {of}")));
         }
         let var = self.add_variable(values);
+        // Elimination knows costs alone, so that the relation is a cost as well. The kind is for the descent, which
+        // has to move both together.
         self.add_cost(&[of, var], |v| if table[v[0]] == v[1] { 0 } else { FORBIDDEN })?;
         self.kinds[var] = VariableKind::Follows(of, table);
         Ok(var)
     }
 
-    /// A variable whose best value is plain once all others are known, as no cost mentions two of them.
+    /// A variable whose best value follows once all others have values, because no cost mentions two variables of this
+    /// kind.
     pub fn add_last_variable(&mut self, values: usize) -> usize {
         let var = self.add_variable(values);
         self.kinds[var] = VariableKind::Last;
@@ -114,7 +121,7 @@ impl ChoiceProblem {
         &self.kinds
     }
 
-    /// Adds a cost that depends on `vars`: `cost` is asked for every combination of their values.
+    /// Adds a cost that depends on `vars`: `cost` is called for every combination of their values.
     ///
     /// # Errors
     /// Variables that do not exist or are named twice.
@@ -130,6 +137,8 @@ impl ChoiceProblem {
             let message = format!("variable {bad} does not exist or is named twice");
             return Err(CompileError::bad_problem(message));
         }
+        // Tables have their variables in ascending order, so that two of the same variables can be added entry by
+        // entry. The caller's function still gets its own order.
         let place: Vec<usize> =
             vars.iter().map(|v| sorted.iter().position(|s| s == v).unwrap_or(0)).collect();
         let size: usize = sorted.iter().map(|v| self.domains[*v]).product();
@@ -138,6 +147,7 @@ impl ChoiceProblem {
         for _ in 0..size {
             let asked: Vec<usize> = place.iter().map(|p| values[*p]).collect();
             table.push(cost(&asked));
+            // Counts like an odometer, the last digit first, which is the order of the entries.
             for (value, var) in values.iter_mut().zip(&sorted).rev() {
                 *value += 1;
                 if *value < self.domains[*var] {
@@ -157,6 +167,7 @@ impl ChoiceProblem {
         let all: Vec<Vec<usize>> = self.domains.iter().map(|n| (0..*n).collect()).collect();
         let values = |var: &usize| allowed.get(var).unwrap_or(&all[*var]);
         let factors = self.factors.iter().map(|f| {
+            // Most costs do not mention a held variable: their tables are copied as they are.
             if !f.vars.iter().any(|v| allowed.contains_key(v)) {
                 return f.clone();
             }

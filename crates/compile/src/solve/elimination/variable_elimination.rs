@@ -76,6 +76,8 @@ pub fn solve_with_known(
     let (mut bound, mut width) = (open.constant, 0usize);
     while let Some(var) = open.next_variable() {
         let joined = open.take_factors(var);
+        // Minimizing parts of a sum one by one gives at most the minimum of the sum, because each part may use
+        // another value of the variable. So a cut join keeps the bound valid and only makes it weaker.
         for part in group_factors(&joined, var, domains, limit) {
             let made = minimize_over(&part, var, domains);
             width = width.max(made.vars().len() + 1);
@@ -88,11 +90,15 @@ pub fn solve_with_known(
         steps.push(EliminatedVariable { var, joined });
     }
     let mut values = vec![0; domains.len()];
+    // In reverse order every neighbour of a variable has its value already: those that were eliminated later were
+    // still in the problem.
     for EliminatedVariable { var, joined } in steps.iter().rev() {
         let cost = |value: usize, values: &mut Vec<usize>| {
             values[*var] = value;
             joined.iter().fold(0, |sum, f| sum_costs(sum, f.cost_at(values, domains)))
         };
+        // The first of equal values is taken, so that the order of alternatives is the order of preference and the
+        // answer is the same every time.
         let best = (0..domains[*var]).min_by_key(|v| cost(*v, &mut values));
         values[*var] = best.unwrap_or(0);
     }
@@ -100,6 +106,7 @@ pub fn solve_with_known(
     if bound == FORBIDDEN {
         return Err(CompileError::bad_problem("every choice is forbidden".into()));
     }
+    // Only where a join was cut: otherwise the values cost exactly the bound, and nothing can be better.
     if cost > bound {
         let improvement = LocalImprovement::new(problem);
         let starts = std::iter::once(&values).chain(known);
@@ -117,6 +124,8 @@ pub fn solve_with_known(
 }
 
 /// A variable with more costs than this is left for later without looking at them: its table would be the largest.
+// Computing the size of its table would itself take long, and it would be done anew after every elimination of a
+// neighbour.
 const MAX_EXAMINED_FACTORS: usize = 64;
 
 /// The costs that are left, with the variables ordered by the table that eliminating one would make.
@@ -184,7 +193,8 @@ impl<'a> OpenFactors<'a> {
         near.sort_unstable();
         near.dedup();
         for v in near {
-            // A variable may have thousands of costs that go one by one: what is gone is swept now and then.
+            // A variable may have thousands of costs that are removed one by one. They are swept when they are half of
+            // the list, so that the sweeps cost no more than the removals.
             if self.uses[v].len() > 2 * self.live[v] {
                 self.uses[v].retain(|i| self.factors[*i].is_some());
             }
@@ -202,6 +212,8 @@ impl<'a> OpenFactors<'a> {
 
     /// Adds a cost, to the one of the same variables where there is one; whether there was none.
     fn insert_factor(&mut self, factor: CostFactor) -> bool {
+        // Costs of the same variables are added into one table, because the time of a join grows with the number of
+        // its tables.
         if let Some(same) = self.places.get(factor.vars())
             && let Some(other) = &mut self.factors[*same]
         {
@@ -220,6 +232,7 @@ impl<'a> OpenFactors<'a> {
 
     fn update_variable(&mut self, var: usize) {
         let size = self.joined_table_size(var);
+        // A variable that was eliminated is no longer in the queue and must not come back.
         if size != self.sizes[var] && self.queue.remove(&(self.sizes[var], var)) {
             self.queue.insert((size, var));
         }
@@ -258,6 +271,8 @@ fn group_factors<'f>(
             let size = with(vars).iter().fold(1usize, |n, v| n.saturating_mul(domains[*v]));
             size <= limit
         };
+        // First fit: the fewest parts would be a bin-packing problem of its own, and any grouping gives a valid
+        // bound.
         match parts.iter().position(|(vars, _)| fits(vars)) {
             Some(k) => {
                 parts[k].0 = with(&parts[k].0);
@@ -272,8 +287,8 @@ fn group_factors<'f>(
     parts.into_iter().map(|(_, list)| list).collect()
 }
 
-/// A cost that is walked through: its entries, where the walk is, and how far one value of the variable that is
-/// eliminated leads.
+/// A cost while its entries are visited: the entries, the current one, and the distance between two values of the
+/// variable that is eliminated.
 struct WalkedFactor<'f> {
     table: &'f [u64],
     at: usize,
@@ -287,9 +302,11 @@ fn minimize_over(list: &[&CostFactor], var: usize, domains: &[usize]) -> CostFac
     vars.dedup();
     vars.retain(|v| *v != var);
     let size: usize = vars.iter().map(|v| domains[*v]).product();
+    // Counted before it is allocated, so that a request with a memory budget is refused and does not end the process.
     zellige_guard::reserve_memory(size_of::<u64>() * size);
     let mut walked: Vec<WalkedFactor<'_>> = Vec::with_capacity(list.len());
-    // How far a step of one variable leads in each of the costs, all variables after it going back to their first value.
+    // How far a step of one variable moves in each of the costs, when all variables after it return to their first
+    // value.
     let mut steps = vec![0usize; vars.len() * list.len()];
     for (f, factor) in list.iter().enumerate() {
         walked.push(WalkedFactor {

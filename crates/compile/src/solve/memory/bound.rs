@@ -1,13 +1,13 @@
-//! What every plan spills at least.
+//! A lower bound on the bytes that any plan spills.
 //!
-//! While an operation runs, the buffers that live lie side by side, every one but the highest rounded
-//! up to the alignment; a child may lie over a parent. What that is past the limit is spilled. A
-//! spilled byte frees at most as many as the worst rounding of a buffer makes of it.
+//! While an operation runs, the live buffers are side by side, every one but the highest rounded up to the alignment; a
+//! child may be placed over its parent. What this sum exceeds the limit by has to be spilled. A buffer of `size` bytes
+//! frees at most its rounded size, so that a spilled byte frees at most `rounded / size` bytes.
 
 use super::request::MemoryRequest;
 
 /// Calls `f` with every operation at which one of these buffers begins, in order, and those of them that live then.
-/// What has died is left behind, so that the cost follows the number of buffers that live together.
+/// Dead buffers are dropped from the list, so that the cost follows the number of buffers that live together.
 fn sweep_lifetimes(request: &MemoryRequest, kept: &[usize], mut f: impl FnMut(u64, &[usize])) {
     let mut order = kept.to_vec();
     order.sort_by_key(|b| (request.live_range(*b).start, *b));
@@ -31,8 +31,12 @@ fn bytes_over_limit(request: &MemoryRequest, time: u64, live: &[usize], kept: &[
     let (mut load, mut slack) = (0_u64, 0_u64);
     for b in live.iter().copied() {
         let rounded = request.align_up(request.buffer_size(b));
+        // Nothing is above the highest buffer, so that its rounding takes no room. Which one is the highest is open:
+        // the bound takes the largest rounding off.
         slack = slack.max(rounded - request.buffer_size(b));
         let begins = request.live_range(b).start == time;
+        // A child counts only while its parent does not: at its first use both live, and it may have the parent's
+        // bytes. Later the parent is dead.
         let over = begins && request.parents(b).iter().any(|p| kept[*p]);
         if !over {
             load = load.saturating_add(rounded);
@@ -77,7 +81,7 @@ fn least_spill_during(
         (u128::from(excess) * u128::from(size)).div_ceil(u128::from(rounded))
     });
     let bytes = u64::try_from(worst.min().unwrap_or(0)).unwrap_or(u64::MAX);
-    // Whole buffers go.
+    // A buffer is spilled whole, so that the least is at least the smallest of them.
     (bytes.max(some().map(|b| request.buffer_size(b)).min().unwrap_or(0)), since)
 }
 
@@ -90,6 +94,8 @@ pub(super) fn disjoint_spill_bound(request: &MemoryRequest, members: &[usize]) -
     let mut best = vec![0_u64];
     sweep_lifetimes(request, members, |time, live| {
         let (bytes, since) = least_spill_during(request, time, live, &kept);
+        // Two operations that share no live buffer cannot be helped by spilling the same buffer, so that their bounds
+        // add up. Which operations to add is the weighted interval scheduling problem, solved from left to right.
         let before = times.partition_point(|t| *t < since);
         times.push(time);
         best.push(best[best.len() - 1].max(bytes.saturating_add(best[before])));
@@ -105,6 +111,8 @@ pub(super) fn total_spill_bound(request: &MemoryRequest) -> u64 {
 
 pub(super) fn members_spill_bound(request: &MemoryRequest, members: &[usize]) -> u64 {
     let fits = |b: &usize| request.buffer_size(*b) <= request.limit();
+    // A buffer larger than the memory is spilled by every plan. Left among the others it would make every operation
+    // look crowded by bytes that are gone anyway.
     let (small, large): (Vec<usize>, Vec<usize>) = members.iter().copied().partition(fits);
     let large: u64 = large.into_iter().map(|b| request.buffer_size(b)).sum();
     large + disjoint_spill_bound(request, &small)
@@ -118,6 +126,8 @@ pub(super) fn split_at_idle_times(request: &MemoryRequest) -> Vec<Vec<usize>> {
     let mut end = 0;
     for b in order {
         match stretches.last_mut() {
+            // Nothing lives across such a time, so that plans on both sides are independent and their least spills
+            // add up.
             Some(last) if request.live_range(b).start < end => last.push(b),
             _ => stretches.push(vec![b]),
         }

@@ -40,6 +40,8 @@ pub fn check_memory_plan(request: &MemoryRequest, plan: &MemoryPlan) -> Result<(
             let stop = u128::from(other) + u128::from(c.size);
             let disjoint = end <= u128::from(other) || stop <= u128::from(address);
             let empty = b.size == 0 || c.size == 0;
+            // The rules are written once more from the uses, and not from the lives of the request: the check would
+            // otherwise repeat a mistake made there.
             let over = address == other
                 && ((c.in_place_parents.contains(&b.name) && b1 == c0 && c.size <= b.size)
                     || (b.in_place_parents.contains(&c.name) && c1 == b0 && b.size <= c.size));

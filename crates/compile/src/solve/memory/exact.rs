@@ -18,6 +18,8 @@ use super::{MemoryPlan, greedy};
 /// there are so many buffers that each takes long.
 const MAX_EXAMINED_SETS: u64 = 20_000;
 const MAX_PACKING_STEPS: u64 = 200_000;
+// A step compares all pairs of buffers, so that the limit on pairs keeps the time of a large program near that of a
+// small one. Counts and no clock: the plan must be the same on every machine.
 const MAX_COMPARED_PAIRS: u64 = 100_000_000;
 
 /// Stretches of time that no buffer crosses are planned one by one. Each begins with the best of the
@@ -29,6 +31,7 @@ const MAX_COMPARED_PAIRS: u64 = 100_000_000;
 pub(super) fn plan_exactly(request: &MemoryRequest) -> MemoryPlan {
     let worth = fit::order_by_worth(request);
     let lowest = fit::fit_in_gaps(request, &worth, GapPolicy::First);
+    // Nothing is spilled, and no plan spills less than nothing.
     if lowest.iter().all(Option::is_some) {
         return MemoryPlan { addresses: lowest, bound: 0 };
     }
@@ -47,6 +50,7 @@ pub(super) fn plan_exactly(request: &MemoryRequest) -> MemoryPlan {
                 .sum()
         };
         let first = simple.iter().min_by_key(|a| spilled(a)).expect("there are three").clone();
+        // What is larger than the memory is spilled in every plan, so that it is no decision.
         let kept: Vec<usize> = members
             .iter()
             .copied()
@@ -64,6 +68,7 @@ pub(super) fn plan_exactly(request: &MemoryRequest) -> MemoryPlan {
             complete: true,
         };
         let least = members_spill_bound(request, &members);
+        // Where a simple policy already meets the bound there is nothing to search for.
         if search.best + beyond > least {
             search.decide_next_buffer(
                 &mut kept.clone(),
@@ -101,6 +106,7 @@ impl SpillSearch<'_> {
             return;
         }
         self.sets -= 1;
+        // The most crowded time is where something has to go: deciding there first makes the bound bite early.
         let (past, time) = find_most_crowded(self.request, kept);
         let crowded = (past > 0).then_some(time);
         if crowded.is_none() {
@@ -110,6 +116,8 @@ impl SpillSearch<'_> {
                     self.addresses = addresses;
                     return;
                 }
+                // Crowded nowhere and still without addresses: the shapes do not fit into each other, and then any
+                // buffer may be the one to go.
                 PackAnswer::Never => {}
                 PackAnswer::Unknown => self.complete = false,
             }
@@ -118,6 +126,8 @@ impl SpillSearch<'_> {
         let there = |b: &usize| crowded.is_none_or(|t| self.request.live_range(*b).contains(&t));
         let undecided = kept.iter().copied().filter(|b| !sure[*b]).filter(there);
         let Some(b) =
+            // The largest first: with it the rest fits soonest, so that a good plan is found before the counts run
+            // out. Of equals the first, for the same plan everywhere.
             undecided.max_by_key(|b| (self.request.buffer_size(*b), std::cmp::Reverse(*b)))
         else {
             return;

@@ -20,7 +20,8 @@ pub(super) fn order_by_worth(request: &MemoryRequest) -> Vec<usize> {
     let count = request.buffers().len();
     let is_parent: BTreeSet<usize> =
         (0..count).flat_map(|b| request.parents(b).iter().copied()).collect();
-    // (life - discount) / uses as a fraction: quarters over halves.
+    // Integers instead of floats, because two buffers with equal scores must compare as equal: the length of their
+    // lives then decides. (life - discount) / uses as a fraction: quarters over halves.
     let score = |b: usize| {
         let buffer = &request.buffers()[b];
         let life = request.live_range(b);
@@ -63,6 +64,8 @@ fn order_parents_first(request: &MemoryRequest, order: &[usize]) -> Vec<usize> {
             waits[i] += 1;
         }
     }
+    // A topological sort that always takes the earliest ready buffer, so that the given order changes only where a
+    // parent needs it.
     let mut ready: BTreeSet<usize> = (0..order.len()).filter(|i| waits[*i] == 0).collect();
     let mut sorted = Vec::with_capacity(order.len());
     while let Some(i) = ready.pop_first() {
@@ -88,7 +91,7 @@ pub(super) fn fit_in_gaps(
     let mut placed = PlacedBuffers::default();
     for b in order.iter().copied() {
         let parents = request.parents(b);
-        // What lies where while this buffer lives, without the parents.
+        // The address ranges that are taken while this buffer lives, without the parents.
         let mut others: Vec<(u64, u64)> = Vec::new();
         let mut reusable: Vec<(u64, u64)> = Vec::new();
         for p in placed.possible_neighbours(request, b).filter(|p| request.are_live_together(*p, b))
@@ -102,6 +105,7 @@ pub(super) fn fit_in_gaps(
             }
         }
         let size = request.buffer_size(b);
+        // The other parents count as taken: a child over one of them may be larger than the gap to the next.
         let free = |a: u64, but: usize| {
             let rest = reusable.iter().enumerate().filter(|(i, _)| *i != but).map(|(_, t)| t);
             others.iter().chain(rest).all(|(start, end)| a + size <= *start || *end <= a)
@@ -142,6 +146,8 @@ impl PlacedBuffers {
     ) -> impl Iterator<Item = usize> {
         let life = request.live_range(b);
         self.by_length.iter().flat_map(move |(bits, starts)| {
+            // A buffer of this class that began earlier than its longest life before ours has ended; everything
+            // before `from` is skipped without a look.
             let longest = 1u64.checked_shl(*bits).unwrap_or(u64::MAX);
             let from = life.start.saturating_sub(longest);
             starts.range(from..life.end.max(from)).flat_map(|(_, list)| list).copied()
@@ -169,6 +175,7 @@ fn find_gap(
                 best = Some((left, address));
             }
         }
+        // Ranges may be inside each other (a child over its parent), so that the end does not ascend with the start.
         low = low.max(end);
     }
     best.map(|(_, address)| address)

@@ -3,7 +3,7 @@
 use super::request::MemoryRequest;
 
 /// At each operation, first what died goes, then what begins is placed in the order of the request:
-/// over a parent; at 0 where nothing lies that low; above everything; in the lowest gap between.
+/// over a parent; at 0 where nothing is that low; above everything; in the lowest gap between.
 pub(super) fn place_greedily(request: &MemoryRequest) -> Vec<Option<u64>> {
     let count = request.buffers().len();
     let mut addresses: Vec<Option<u64>> = vec![None; count];
@@ -13,6 +13,8 @@ pub(super) fn place_greedily(request: &MemoryRequest) -> Vec<Option<u64>> {
     let mut reused = vec![false; count];
     for b in order {
         live.retain(|other| request.live_range(*other).end > request.live_range(b).start);
+        // One child per parent: two children would live at the same time and share the bytes of a buffer that has
+        // died.
         let parent = request.parents(b).iter().copied().find(|p| live.contains(p) && !reused[*p]);
         addresses[b] = match parent {
             Some(p) => {
@@ -45,11 +47,12 @@ fn find_room(
         return fits(0).then_some(0);
     }
     let top = taken.iter().map(|(_, end)| *end).max().unwrap_or(0);
+    // Appending comes before gaps: a buffer above all others leaves the gaps whole for larger ones.
     let above = request.align_up(top);
     if fits(above) {
         return Some(above);
     }
-    // A child lies inside its parent's bytes while both live, so ends do not ascend by themselves.
+    // A child is inside its parent's bytes while both live, so that ends do not ascend by themselves.
     let mut end = 0;
     for (start, stop) in taken {
         let address = request.align_up(end);

@@ -16,14 +16,14 @@
 //! | `check` | the independent check |
 //!
 //! ```
-//! use zellige_compile::solve::memory::{LiveBuffer, PlacementPolicy, MemoryRequest, plan};
+//! use zellige_compile::solve::memory::{LiveBuffer, MemoryRequest, PlacementPolicy, plan_memory};
 //! let buffer = |name: &str, size, uses: &[u64]| LiveBuffer::new(name, size, uses);
 //! let request = MemoryRequest::new(50, 1, vec![
 //!     buffer("a", 10, &[0, 3]), buffer("b", 20, &[0, 3]), buffer("c", 30, &[0, 3]),
 //! ])?;
-//! let first = plan(&request, PlacementPolicy::FirstFit);
+//! let first = plan_memory(&request, PlacementPolicy::FirstFit);
 //! assert_eq!(first.addresses, [Some(0), Some(10), None]);
-//! let exact = plan(&request, PlacementPolicy::Exact);
+//! let exact = plan_memory(&request, PlacementPolicy::Exact);
 //! assert_eq!((exact.spilled_bytes(&request), exact.is_optimal(&request)), (10, true));
 //! # Ok::<(), zellige_compile::CompileError>(())
 //! ```
@@ -43,7 +43,8 @@ pub use request::{LiveBuffer, MemoryRequest};
 
 use zellige_machine::{Hardware, Key};
 
-/// The part of every scratchpad that the backend keeps, unless it is told otherwise.
+/// The part of every scratchpad that the backend keeps unless the options say otherwise: torch-spyre's
+/// `DXP_LX_FRAC_AVAIL`.
 pub const LX_RESERVED: f64 = 0.2;
 
 /// Bytes of a core's scratchpad that plans may use: all but the part that the backend keeps, between 0

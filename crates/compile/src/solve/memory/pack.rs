@@ -1,6 +1,6 @@
 //! Whether a set of buffers fits at all.
 //!
-//! Buffers that lie over each other in a row move as one *cluster*. Any plan can be pushed down:
+//! Buffers that are placed over each other, one after the other, move as one *cluster*. Any plan can be pushed down:
 //! cluster by cluster in the order of addresses, each to the lowest address above what it meets below.
 //! So it is enough to try the orders, and in each the lowest addresses.
 
@@ -28,6 +28,9 @@ pub(super) fn pack_members(
     let size = |b: usize| request.buffer_size(b);
     let length = |b: usize| request.live_range(b).end - request.live_range(b).start;
     let area = |b: usize| u128::from(size(b)) * u128::from(length(b));
+    // Four orders that are usual for packing rectangles (size, length, area, time), each with two rules for gaps.
+    // They are tried first because they are cheap; the search below finds what they miss, and proves where nothing
+    // can be found.
     let orders = [
         fit::order_by(request, members, |a, b| size(b).cmp(&size(a))),
         fit::order_by(request, members, |a, b| {
@@ -50,7 +53,7 @@ pub(super) fn pack_members(
     links.choose_links(0, steps)
 }
 
-/// Which child lies over which parent.
+/// Which child is placed over which parent.
 struct OverlayLinks<'r> {
     request: &'r MemoryRequest,
     members: &'r [usize],
@@ -68,6 +71,7 @@ impl OverlayLinks<'_> {
         options.retain(|p| {
             p.is_some_and(|p| self.members.contains(&p) && !self.over.contains(&Some(p)))
         });
+        // Placing a child over its parent comes first, because it needs no room of its own.
         options.push(None);
         let mut answer = PackAnswer::Never;
         for option in options {
@@ -97,7 +101,8 @@ impl OverlayLinks<'_> {
             }
             clusters[of[b]].push(b);
         }
-        // Of two in a cluster that live together, one lies over the other.
+        // Two members of a cluster share an address. If both live at one time, that is allowed only where one is the
+        // child of the other.
         let linked = |a: usize, b: usize| self.over[a] == Some(b) || self.over[b] == Some(a);
         let sound = |c: &Vec<usize>| {
             c.iter().all(|a| {
@@ -108,6 +113,8 @@ impl OverlayLinks<'_> {
         if !clusters.iter().all(sound) {
             return PackAnswer::Never;
         }
+        // How far the bottom of one cluster has to be above the bottom of the other depends on those members alone
+        // that live together.
         let meets = |x: &[usize], y: &[usize]| {
             let tall =
                 x.iter().filter(|a| y.iter().any(|b| self.request.are_live_together(**a, *b)));
@@ -158,15 +165,17 @@ impl ClusterTower<'_> {
             let below = (0..self.at.len()).filter(|o| self.heights[*o][c] > 0);
             let ends = below.filter_map(|o| Some(self.at[o]? + self.heights[o][c]));
             let address = self.request.align_up(ends.max().unwrap_or(0));
-            // Addresses only rise as more is placed below.
+            // Addresses only rise as more is placed below, so that a cluster which is too high now stays too high.
             if address + self.tall[c] > self.request.limit() {
                 return Some(false);
             }
             next.push((address, c));
         }
+        // The lowest address first: the first complete order found is then often one without gaps.
         next.sort_unstable();
         for (address, c) in next {
-            // A lower one belongs to another order.
+            // Clusters are placed in ascending order of addresses. An address below the floor would be found again, in
+            // the order in which this cluster comes earlier.
             if address < floor {
                 continue;
             }

@@ -20,6 +20,8 @@ pub fn plan_pool(
     let alignment = STICK_BYTES.unsigned_abs();
     let request = MemoryRequest::new(hardware.figure_count(Key::Segment), alignment, buffers)?;
     let members: Vec<usize> = (0..request.buffers().len()).collect();
+    // The pool is a whole segment of device memory, so that the cheapest planner usually has room enough; the slower
+    // ones run only where it does not. torch-spyre's pool is planned by first fit too.
     let first = plan_memory(&request, PlacementPolicy::FirstFit);
     if first.spilled_buffers(&request).next().is_none() {
         return Ok((request, first));

@@ -75,6 +75,7 @@ impl MemoryRequest {
             }
             let Some(end) = last.checked_add(1) else { return bad("its last use is past 64 bits") };
             lives.push(*first..end);
+            // All addresses are below the sum of the rounded sizes, so that no later addition can overflow.
             let room = b.size.checked_add(alignment).and_then(|n| total.checked_add(n));
             total = room.ok_or_else(|| CompileError::Overflow {
                 what: format!("the bytes of all buffers up to `{}`", b.name),
@@ -95,13 +96,14 @@ impl MemoryRequest {
                     return bad("a parent is another buffer, named once".into());
                 }
                 let (child, parent) = (b.size, buffers[p].size);
+                // A child reuses the address of its parent and needs no new bytes only if it is not larger.
                 if child > parent {
                     return bad(format!(
                         "child.size must be <= parent.size, and {child} > {parent}"
                     ));
                 }
                 let (begins, dies) = (lives[i].start, lives[p].end - 1);
-                // What is read where it begins was there before.
+                // A parent whose first use reads it was there before that use, so that it may begin with the child.
                 let before = lives[p].start < begins || buffers[p].first_use_is_read;
                 if begins != dies || !before {
                     return bad(format!(

@@ -6,7 +6,7 @@ use crate::tensor::sticks::StickForm;
 use zellige_machine::account::{CoreWork, saturating_product};
 use zellige_machine::{KERNEL_SCRATCHPAD, STREAMED_TENSOR_BYTES};
 
-/// Who has the same parts of the operands as a core.
+/// The cores that have the same parts of the operands as a core.
 pub(super) struct AttentionShares {
     pub(super) q: CoreShare,
     pub(super) mask: CoreShare,
@@ -44,12 +44,15 @@ pub(super) fn charge_attention(
     let (bursts, padding) = out.stick_traffic();
     work.writes.merge_traffic(&bursts);
     work.padding_bytes += padding;
+    // Rows per block: as many as fit beside the two streamed tensors, each with its depth of Q, its scores and its
+    // sums in float32.
     let lines = q.size[row] as u64;
     let resident = depth * q.format.byte_size() as u64 + keys * 4 + width * 4;
     let block =
         ((KERNEL_SCRATCHPAD - 2 * STREAMED_TENSOR_BYTES) / resident.max(1)).clamp(1, lines.max(1));
     work.lx_peak = (block * resident + 2 * STREAMED_TENSOR_BYTES).min(KERNEL_SCRATCHPAD);
     let batches: u64 = q.size[..row].iter().map(|n| *n as u64).product();
+    // K and V are larger than a block and are not kept between blocks.
     let times = batches * lines.div_ceil(block);
     for (t, share) in [(k, shares.keys), (v, shares.values)] {
         let (bursts, padding) = t.stick_traffic();
@@ -59,7 +62,7 @@ pub(super) fn charge_attention(
     }
     work.lx_bytes = work.reads.total_bytes().saturating_add(work.writes.total_bytes());
     if k.stick == Some(value) {
-        // Tiles of K are turned: written and read once more.
+        // Tiles of K are transposed in the scratchpad: written and read once more.
         let turned = saturating_product([2, times, k.stick_traffic().0.total_bytes()]);
         work.lx_bytes = work.lx_bytes.saturating_add(turned);
     }

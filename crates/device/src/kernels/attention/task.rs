@@ -13,7 +13,7 @@ use std::ops::Range;
 use zellige_machine::account::{CoreWork, WorkKind};
 use zellige_math as math;
 
-/// Numbers of the scores that a block of rows has at most, where that leaves it [`MIN_BLOCK_ROWS`] rows.
+/// The most scores of a block of rows, unless it would have fewer than [`MIN_BLOCK_ROWS`] rows then.
 const MAX_BLOCK_SCORES: usize = 1 << 18;
 const MIN_BLOCK_ROWS: usize = 6;
 const MAX_BLOCK_ROWS: usize = 96;
@@ -108,10 +108,11 @@ impl KernelTask for AttentionTask {
             let scores = &mut scores.as_mut_slice()[..block.len()];
             let depth = cut_tiles(0..self.q.column.size);
             multiply_block(self.isa, &left, &right, depth, &block, &mut packed, scores);
+            // The scale comes before the mask, because the mask is added to scaled scores.
             math::scale_row(scores, self.scale);
             if let Some(mask) = &self.mask {
                 let lowest = f32::NEG_INFINITY;
-                // SAFETY: by the contract of `KernelTask::run`.
+                // SAFETY: by the contract of `KernelTask::run_slice`.
                 unsafe {
                     if self.keep {
                         let keep = |x: f32, m: f32| if m == 0.0 { lowest } else { x };
@@ -132,6 +133,8 @@ impl KernelTask for AttentionTask {
                 columns: self.v.column,
                 width: self.width,
             };
+            // The second product has the same rows and other columns. Its left operand are the probabilities where
+            // the softmax left them.
             let block = ProductBlock { panels: 0..columns, width: self.width, ..block };
             let sums = &mut sums.as_mut_slice()[..block.len()];
             let depth = cut_tiles(0..keys);
@@ -158,21 +161,24 @@ impl KernelTask for AttentionTask {
 }
 
 impl AttentionTask {
-    /// Turns the scores of one row into probabilities, in their panels.
+    /// Replaces the scores of one row by probabilities, in their panels.
     fn softmax_row(&self, scores: &mut [f32], r: usize, row: usize, rows: usize, line: &mut [f32]) {
         let keys = line.len();
         let mut pieces = scores.chunks_exact_mut(rows * DEPTH).zip(line.chunks_mut(DEPTH));
         pieces.by_ref().for_each(|(panel, line)| {
             line.copy_from_slice(&panel[r * DEPTH..][..line.len()]);
         });
+        // After the mask, because minus infinity plus an infinite number of the mask would be NaN.
         if self.causal {
             line[(row + 1).min(keys)..].fill(f32::NEG_INFINITY);
         }
         let max = math::max(line);
+        // No key is left. The difference of two infinities would be NaN, and PyTorch gives zeros here.
         if max == f32::NEG_INFINITY {
             line.fill(0.0);
         } else {
             let sum = math::exp_sub_sum(line, max);
+            // One division for the line and a product per number: the arithmetic that the module defines.
             math::scale_row(line, 1.0 / sum);
         }
         for (panel, line) in scores.chunks_exact_mut(rows * DEPTH).zip(line.chunks(DEPTH)) {

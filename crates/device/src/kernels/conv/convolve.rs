@@ -37,6 +37,8 @@ impl OpKernel for ConvolutionOp {
     fn iteration_space(&self, inputs: &[StickForm], outputs: &[StickForm]) -> Vec<LoopSpan> {
         let out = &outputs[0];
         let channel = out.rank() - self.rank - 1;
+        // Channels are cut in whole sticks of the tensor with the longest ones, as a core cannot begin inside of a
+        // stick.
         let eps = inputs.iter().chain(outputs).map(|t| t.eps).max().unwrap_or(1);
         let unit = |d: usize| if d == channel { eps } else { 1 };
         let mut space: Vec<LoopSpan> =
@@ -58,7 +60,11 @@ impl OpKernel for ConvolutionOp {
         let windows = self.kernel_windows(&inputs[1].size);
         let image = |d: usize| match d.checked_sub(channel) {
             None => Some(d),
+            // With groups a channel of the result needs some channels of the image only, which are no slice of the
+            // summed loop.
             Some(0) => (self.groups == 1).then_some(depth),
+            // Windows of neighbouring cores overlap, so that an image dimension follows its loop only where each
+            // window is one place.
             Some(i) => windows[2 - self.rank + i - 1].is_identity().then_some(d),
         };
         let weight = |d: usize| [Some(channel), Some(depth)].get(d).copied().flatten();
@@ -87,7 +93,7 @@ impl OpKernel for ConvolutionOp {
             t.numel() == 0 || t.stick == Some(d) || (t.stick.is_none() && t.size[d] == 1)
         };
         if !lies(&x, 1) || !lies(&w, 0) || !lies(&out, 1) {
-            let reason = "images lie along their channels, weights along their output channels";
+            let reason = "images have to be stickified along their channels, weights along their output channels";
             return Err(refuse_operand(self.name, None, reason));
         }
         let bias = inputs.get(2).map(|b| {
@@ -97,6 +103,7 @@ impl OpKernel for ConvolutionOp {
         let space = self.iteration_space(inputs, outputs);
         let work = (0..division.core_count()).map(|core| {
             let mut ranges: Vec<Range<usize>> = division.core_slice(core, &space).to_vec();
+            // The summed loop is never split, see `iteration_space`.
             ranges.truncate(outputs[0].rank());
             if ranges.len() == self.rank + 1 {
                 ranges.insert(0, 0..1);
@@ -149,6 +156,7 @@ fn charge_convolution(
 ) -> CoreWork {
     let mut images = x.slice_dim(0, ranges[0].clone());
     for (d, window) in windows.iter().enumerate() {
+        // Only what the windows of this part reach is streamed; the padding around an image is in no memory.
         images = images.slice_dim(2 + d, window.window_reach(&ranges[2 + d], x.size[2 + d]));
     }
     let weights = w.slice_dim(0, ranges[1].clone());
@@ -157,6 +165,7 @@ fn charge_convolution(
     let mut work = charge_shared_streams(reads, &[image_share], writes);
     let (bursts, padding) = weights.stick_traffic();
     let room = KERNEL_SCRATCHPAD - 2 * STREAMED_TENSOR_BYTES;
+    // An image that does not fit is taken in parts, and each part needs all weights again.
     let times = images.stick_traffic().0.total_bytes().div_ceil(room).max(1);
     weight_share.charge_reads(&mut work, &bursts, times);
     work.padding_bytes += padding * times;

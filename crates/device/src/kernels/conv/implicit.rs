@@ -1,5 +1,5 @@
 //! A convolution as products: rows are places of the result, the summed dimension is that of the kernel's
-//! positions and channels, columns are output channels. Tiles are read where they lie in the images.
+//! positions and channels, columns are output channels. Tiles are read from the images themselves.
 
 use super::super::io::{ElementLoader, ElementStorer};
 use super::super::matmul::axis::{MatrixAxis, MatrixLines};
@@ -123,9 +123,12 @@ impl LeftOperand<f32> for ImageWindows<'_> {
         let (h, w) = (work.out.size[2], work.out.size[3]);
         for (row, into) in rows.zip(into.chunks_exact_mut(DEPTH)) {
             let (n, oh, ow) = (row / (h * w), row / w % h, row % w);
+            // A window may reach over the edge of the image, and with a dilation skip some of its places.
             let inside = high
                 .kernel_place(oh, spot.i, x.size[2])
                 .zip(wide.kernel_place(ow, spot.j, x.size[3]));
+            // Outside of the image: zeros take part in the product instead of being skipped, so that all rows of a
+            // tile are as deep.
             let Some((i, j)) = inside else {
                 into[..tile.depth].fill(0.0);
                 continue;
@@ -155,6 +158,7 @@ impl RightOperand<f32> for KernelWeights<'_> {
         let right = SticksRight {
             load: &self.work.load_w,
             base: self.base,
+            // At one position of the kernel the weights are a plain matrix of channels and output channels.
             start: w.offset + spot.i * w.stride[2] + spot.j * w.stride[3],
             depth: MatrixAxis::from_dim(w, 1),
             columns: self.columns,
@@ -178,6 +182,7 @@ impl KernelTask for ConvolutionTask {
         let count = places.line_count();
         let columns = self.out.size[1] / self.groups;
         let all_panels = columns.div_ceil(self.width);
+        // Blocks of equal size rather than full ones and a remainder, so that no core waits for another.
         let rows = count.div_ceil(count.div_ceil(MAX_BLOCK_ROWS).max(1)).max(1);
         let panels = (MAX_BLOCK_COLUMNS / self.width).clamp(1, all_panels.max(1));
         let (row_blocks, panel_blocks) = (count.div_ceil(rows), all_panels.div_ceil(panels));
@@ -207,9 +212,10 @@ impl KernelTask for ConvolutionTask {
             multiply_block(self.isa, &left, &right, self.kernel_tiles(), &block, &mut packed, sums);
             let mut finish = self.finish.clone();
             for extra in &mut finish.extras {
+                // The bias has all output channels, a group its own part of them.
                 extra.columns = extra.columns.slice_range(own.clone());
             }
-            // SAFETY: by the contract of `KernelTask::run`.
+            // SAFETY: by the contract of `KernelTask::run_slice`.
             unsafe { finish.finish_block(&block, 0, &memory.inputs, sums) };
             let sink = ResultSink {
                 store: &self.store,

@@ -1,7 +1,7 @@
 //! Windows over images: convolutions and pooling.
 //!
-//! Images `[n, c, h, w]` lie along their channels, as the result does; a weight `[oc, c / groups, kh,
-//! kw]` along its output channels. A window is read stick by stick where it lies: no matrix of all
+//! Images `[n, c, h, w]` and the result are stickified along their channels; a weight `[oc, c / groups, kh,
+//! kw]` along its output channels. A window is read stick by stick from the image: no matrix of all
 //! windows is made.
 //!
 //! | file | holds |

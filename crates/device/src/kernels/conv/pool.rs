@@ -58,7 +58,11 @@ impl OpKernel for PoolingOp {
         let (x, out) = (image(&inputs[0]), image(&outputs[0]));
         let lies = |t: &StickForm| t.stick == Some(1) || (t.stick.is_none() && t.size[1] == 1);
         if !lies(&x) || !lies(&out) {
-            return Err(refuse_operand(self.name, None, "images lie along their channels"));
+            return Err(refuse_operand(
+                self.name,
+                None,
+                "images have to be stickified along their channels",
+            ));
         }
         let space = self.iteration_space(inputs, outputs);
         let slices = (0..division.core_count()).map(|core| {
@@ -71,6 +75,7 @@ impl OpKernel for PoolingOp {
             for d in 0..2 {
                 let (count, size) = (out.size[2 + d], x.size[2 + d]);
                 part =
+                    // Windows of neighbouring parts overlap, so that both are charged for what they read.
                     part.slice_dim(2 + d, self.pooled.window_reach(d, &ranges[2 + d], count, size));
                 let all = self.pooled.count_window_places(d, &ranges[2 + d], count, size);
                 places = u64::saturating_mul(places, all);
@@ -122,9 +127,12 @@ impl KernelTask for PoolingTask {
         let largest = matches!(self.pooled, PoolingKind::Max(_));
         for n in ranges[0].clone() {
             for oh in ranges[2].clone() {
+                // The first place, the step to the next, how many are inside of the image, and how many count.
                 let (i0, di, ni, ci) = self.pooled.window_places(0, oh, out.size[2], x.size[2]);
                 for ow in ranges[3].clone() {
                     let (j0, dj, nj, cj) = self.pooled.window_places(1, ow, out.size[3], x.size[3]);
+                    // The neutral number of either, so that the first place needs no case of its own; a window
+                    // without places cannot be built.
                     best.fill(if largest { f32::NEG_INFINITY } else { 0.0 });
                     for place in 0..ni * nj {
                         let (i, j) = (i0 + place / nj * di, j0 + place % nj * dj);
@@ -132,14 +140,16 @@ impl KernelTask for PoolingTask {
                         let start = x.offset + from_rows.line_offset(row);
                         from.for_each_piece(channels.clone(), |c, at, count| {
                             let value = &mut value[c - channels.start..][..count];
-                            // SAFETY: elements of the image, by the contract of `KernelTask::run`.
+                            // SAFETY: elements of the image, by the contract of `KernelTask::run_slice`.
                             unsafe { self.load.load_adjacent(memory.inputs[0], start + at, value) };
                         });
+                        // All channels at once: they are adjacent lanes, while the places of a window are not.
                         let step = if largest { math::Binary::Maximum } else { math::Binary::Add };
                         math::update_binary(step, &mut best, &value);
                     }
                     if !largest {
                         #[allow(clippy::cast_precision_loss, reason = "places of a window")]
+                        // Places of padding count too where the operation says so, although they are not read.
                         let count = (ci * cj) as f32;
                         best.iter_mut().for_each(|x| *x = math::canonicalize_nan(*x / count));
                     }

@@ -37,7 +37,7 @@ pub(crate) fn resolve_iterations(
 pub(crate) struct IndexTensors {
     /// Expanded to the iterations.
     wide: Vec<StickForm>,
-    /// As they are.
+    /// In their own dimensions.
     own: Vec<StickForm>,
     loads: Vec<ElementLoader<i64>>,
     /// Per index tensor, the extent it points into.
@@ -58,6 +58,7 @@ impl IndexTensors {
             for (d, at) in shape.dims[k].iter().enumerate() {
                 if i.size[d] == w.size[*at] || i.size[d] > 1 {
                     w.stride[*at] = i.stride[d];
+                    // An index tensor of extent 1 along an iteration broadcasts: its stride there stays zero.
                     w.stick = if i.stick == Some(d) { Some(*at) } else { w.stick };
                 }
             }
@@ -93,6 +94,7 @@ impl IndexTensors {
             self.loads[k].load_element(memory.inputs[k + 1], self.wide[k].element_offset(c))
         };
         let n = i64::try_from(self.limit[k]).unwrap_or(i64::MAX);
+        // Only some operations count negative indices from the end, as in PyTorch; others have refused them by now.
         let value = if value < 0 && self.wraps { value + n } else { value };
         usize::try_from(value).unwrap_or(usize::MAX)
     }
@@ -106,6 +108,8 @@ impl IndexTensors {
             let n = i64::try_from(self.limit[k]).unwrap_or(i64::MAX);
             let low = if self.wraps { -n } else { 0 };
             let mut c: SmallVec<[usize; 6]> = SmallVec::from_elem(0, own.rank());
+            // Every index once, in its own tensor and not in the iterations, in which a broadcast index comes many
+            // times.
             for _ in 0..own.numel() {
                 // SAFETY: by the contract of this function; `c` is inside the tensor.
                 let value = unsafe {

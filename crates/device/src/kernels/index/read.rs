@@ -31,6 +31,7 @@ impl OpKernel for IndexRead {
                 IndexSource::Dim(d) => Some(d),
                 IndexSource::Index(_) => None,
             });
+        // Where the lanes are looked up, elements come from anywhere, and the last dimension is as good as any.
         let stick = stick.or_else(|| host.rank().checked_sub(1));
         let order: Vec<usize> = (0..host.rank()).collect();
         let format = result_format(&inputs[..1], outputs[0].dtype)?;
@@ -71,6 +72,7 @@ impl OpKernel for IndexRead {
     ) -> Result<Box<dyn KernelTask>> {
         let shape = resolve_iterations(&self.pattern, self.name, &inputs[0], &inputs[1..])?;
         let (x, out) = (inputs[0].clone(), outputs[0].clone());
+        // Elements are copied as bytes, so that not even a NaN changes its payload.
         if x.format != out.format {
             let reason = format!("the result is stored as {}, not {}", x.format, out.format);
             return Err(refuse_operand(self.name, None, reason));
@@ -123,6 +125,7 @@ impl KernelTask for GatherTask {
         let out = &self.slices[core];
         let mut work = charge_streams(self.indices.index_forms(), std::slice::from_ref(out));
         // Every row of the result reads its own stick.
+        // The card transfers whole sticks, so that one element costs as much as a stick of them.
         let sticks = match self.along {
             Some(s) => out.numel() / out.size[s].max(1) * out.stick_count(),
             None => out.numel(),
@@ -134,7 +137,7 @@ impl KernelTask for GatherTask {
     }
 
     unsafe fn check_operands(&self, memory: &TensorPointers) -> Result<()> {
-        // SAFETY: by the contract of `KernelTask::check_positions`.
+        // SAFETY: by the contract of `KernelTask::check_operands`.
         unsafe { self.indices.check_positions(self.name, memory) }
     }
 
@@ -154,10 +157,11 @@ impl KernelTask for GatherTask {
             let at: SmallVec<[usize; 6]> = local.iter().zip(start).map(|(c, s)| c + s).collect();
             let source = self.from.iter().map(|f| match f {
                 IndexSource::Dim(d) => at[*d],
-                // SAFETY: by the contract of `KernelTask::run`; positions were checked.
+                // SAFETY: by the contract of `KernelTask::run_slice`; positions were checked.
                 IndexSource::Index(k) => unsafe { self.indices.position_at(*k, &at, memory) },
             });
             let source: SmallVec<[usize; 6]> = source.collect();
+            // Lanes of a stick that is not full are left out, as behind them may be another element of a view.
             let count = self.along.map_or(1, |s| out.eps.min(out.size[s] - local[s]));
             // SAFETY: both places are inside their tensors, and `count` lanes of a stick follow them.
             unsafe {

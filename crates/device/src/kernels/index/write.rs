@@ -28,7 +28,7 @@ impl OpKernel for IndexWrite {
         Ok(KernelLayouts { inputs: vec![LayoutNeed::AsIs; inputs.len()], outputs: vec![out] })
     }
 
-    /// Dimensions that are looked up stay whole: any core could be pointed at.
+    /// Dimensions that are looked up are not divided, because an index may lead to any part of them.
     fn iteration_space(&self, inputs: &[StickForm], outputs: &[StickForm]) -> Vec<LoopSpan> {
         let out = &outputs[0];
         let looked_up = self.split_operands(inputs).ok().and_then(|(x, indices, _)| {
@@ -83,12 +83,15 @@ impl OpKernel for IndexWrite {
                 "the result does not lie as the tensor",
             ));
         }
+        // The rest of the result is not written then, so that it has to be there already.
         if self.over && (x.stride != out.stride || x.offset != out.offset) {
             return Err(refuse_operand(self.name, Some(0), "the result is not the tensor itself"));
         }
         let mut narrow = values.clone();
         let lead = shape.size.len().saturating_sub(values.rank());
         for (d, n) in narrow.size.iter_mut().enumerate() {
+            // `scatter` allows values that are larger than the index tensor; only as many as there are positions
+            // are used.
             *n = (*n).min(usize::try_from(shape.size[lead + d]).unwrap_or(0));
         }
         let size: Vec<usize> =
@@ -168,7 +171,7 @@ impl<T: KernelNumber> ScatterTask<T> {
     /// Copies the indexed tensor into the result, stick by stick.
     ///
     /// # Safety
-    /// As [`KernelTask::run`].
+    /// As [`KernelTask::run_slice`].
     unsafe fn copy_indexed(&self, core: usize, memory: &TensorPointers) {
         let (x, out) = (
             self.scatter.core_slice(&self.scatter.x, core),
@@ -209,6 +212,8 @@ impl<T: KernelNumber + CombineNumber> KernelTask for ScatterTask<T> {
         if !s.over {
             work.reads.merge_traffic(&x.stick_traffic().0);
         }
+        // How much a core writes follows from the indices, and an account may not depend on elements: every core is
+        // charged an equal share.
         let share = (s.size.iter().product::<usize>() / self.scatter.ranges.len().max(1)) as u64;
         let (reads, writes) =
             (MemoryTraffic::from_bursts(128, share), MemoryTraffic::from_bursts(128, share));
@@ -219,7 +224,7 @@ impl<T: KernelNumber + CombineNumber> KernelTask for ScatterTask<T> {
     }
 
     unsafe fn check_operands(&self, memory: &TensorPointers) -> Result<()> {
-        // SAFETY: by the contract of `KernelTask::check_positions`.
+        // SAFETY: by the contract of `KernelTask::check_operands`.
         unsafe { self.scatter.indices.check_positions(self.scatter.name, memory) }
     }
 
@@ -229,7 +234,11 @@ impl<T: KernelNumber + CombineNumber> KernelTask for ScatterTask<T> {
             // SAFETY: by the contract of this function; the result is a block of its own.
             unsafe { self.copy_indexed(core, memory) };
         }
+        // Operands are the tensor, the indices, then the values.
         let last = memory.inputs.len() - 1;
+        // Several iterations may write one place. What they combine to is kept in the wide numbers and rounded once
+        // at the end, so that places are collected first. A tree and no hash map, so that stores go through memory
+        // in order.
         let mut touched: BTreeMap<usize, T> = BTreeMap::new();
         let mut c: SmallVec<[usize; 6]> = SmallVec::from_elem(0, s.size.len());
         // Iterations of this core: the dimensions that it shares with the result are cut alike, and
@@ -267,9 +276,9 @@ impl<T: KernelNumber + CombineNumber> KernelTask for ScatterTask<T> {
     }
 }
 
-/// Numbers that meet at one place.
+/// Numbers of which several may be written to one place.
 pub(crate) trait CombineNumber: Sized {
-    /// The value there now and the one that comes.
+    /// The combination of the value that is there and a further one.
     fn combine_with(combine: CombineRule, old: Self, new: Self) -> Self;
 }
 
@@ -279,6 +288,8 @@ impl CombineNumber for f32 {
             CombineRule::Replace => new,
             CombineRule::Add => old + new,
             CombineRule::Multiply => old * new,
+            // A NaN stays, whichever comes first: with an old number and a new NaN the comparison is false, and the
+            // NaN is taken.
             CombineRule::Max if old.is_nan() || old >= new => old,
             CombineRule::Min if old.is_nan() || old <= new => old,
             CombineRule::Max | CombineRule::Min => new,

@@ -1,8 +1,8 @@
 //! What the cores do for a product: the plan that the accounts charge.
 //!
 //! A core works on its slices `A[b, m, k]` and `B[b, k, n]`, one of which stays in the scratchpad while the other is
-//! streamed past it ([`product_reads`]). Batches that B does not know are more rows of A, those that A does not know
-//! more columns of B; every other batch has its turn. What the units do follows from the charges of the product.
+//! streamed past it ([`plan_product_reads`]). Batch dimensions that B lacks are more rows of A, those that A lacks
+//! are more columns of B; every other batch is a product of its own. What the units do follows from the charges of the product.
 //!
 //! Cores that differ in their columns only have the same slice of A, those that differ in their rows the
 //! same of B: what they read is marked as shared.
@@ -28,7 +28,7 @@ pub(crate) struct ProductSlices<'a> {
     pub(crate) b: &'a StickForm,
     pub(crate) c: &'a StickForm,
     pub(crate) extras: &'a [StickForm],
-    /// Who shares A, B and the extras.
+    /// The cores that share A, B and the extras.
     pub(crate) shares: &'a [CoreShare],
     /// The core among those that share its result.
     pub(crate) group: SumGroup,
@@ -37,6 +37,8 @@ pub(crate) struct ProductSlices<'a> {
     pub(crate) ranges: &'a [Range<usize>],
     /// The matrices of the whole product.
     pub(crate) all_batches: u64,
+    /// Whether several of them have the same B.
+    pub(crate) shared_weight: bool,
     /// Whether matrices of A and of B alternate stick by stick.
     pub(crate) interleaved: [bool; 2],
 }
@@ -58,6 +60,7 @@ impl ProductSlices<'_> {
             bytes: bytes[i].saturating_mul(batches(&|d| !moves_along(t, d))),
             cores: self.shares[i].cores,
             interleaved: self.interleaved[i],
+            resident: false,
         };
         let tile = ProductTile {
             rows: self.c.size[outer] as u64,
@@ -65,7 +68,7 @@ impl ProductSlices<'_> {
             depth,
             batches: batches(&|_| true),
             all_batches: self.all_batches,
-            shared_weight: (0..outer).any(|d| self.c.size[d] > 1 && !moves_along(self.b, d)),
+            shared_weight: self.shared_weight,
             depth_split: self.group.size,
             operands: [operand(0, self.a), operand(1, self.b)],
         };
@@ -84,11 +87,13 @@ impl ProductSlices<'_> {
         let mut work = CoreWork::default();
         charge_units(&mut work, self.charges, self.ranges, self.group);
 
+        // Batches that only one operand has are more rows or columns of one large matrix.
         let only = |own: &StickForm, other: &StickForm| -> u64 {
             let batches = (0..mi).filter(|d| moves_along(own, *d) && !moves_along(other, *d));
             batches.map(|d| c.size[d] as u64).product()
         };
         let (rows, columns) = (m * only(a, b), np * only(b, a));
+        // What the streamed operand and the result need is set aside; the rest may hold the resident operand.
         let room = KERNEL_SCRATCHPAD - 2 * STREAMED_TENSOR_BYTES;
         let (of_a, of_b) = (a.stick_traffic(), b.stick_traffic());
         let factor = |t: &StickForm, bytes: u64| ProductOperand {
@@ -108,6 +113,7 @@ impl ProductSlices<'_> {
         work.tile = self.plan_tile(bytes, [np, kp]);
         work.lx_peak = (resident + 2 * STREAMED_TENSOR_BYTES).min(KERNEL_SCRATCHPAD);
 
+        // The last core of a group has the whole sum, finishes and writes it.
         if self.group.is_last() {
             for (t, share) in self.extras.iter().zip(&self.shares[2..]) {
                 let (bursts, padding) = t.stick_traffic();
@@ -120,6 +126,7 @@ impl ProductSlices<'_> {
             work.padding_bytes += padding;
             unique += bursts.total_bytes();
         }
+        // The cycle model `ktir` charges a stick that is read several times once.
         work.unique_sticks = times.iter().any(|t| *t > 1).then_some(unique / 128);
         work.lx_bytes = work.reads.total_bytes() + work.writes.total_bytes();
         work

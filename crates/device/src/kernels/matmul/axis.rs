@@ -1,4 +1,4 @@
-//! Where rows, columns and depths of a matrix lie in a tensor.
+//! Where the rows, columns and depths of a matrix are in a tensor.
 
 use crate::tensor::sticks::StickForm;
 use smallvec::SmallVec;
@@ -43,7 +43,7 @@ impl MatrixAxis {
         self.eps == 1 && self.stride == 0
     }
 
-    /// Calls `f(i, place, count)` for the elements of a range, in pieces that lie side by side.
+    /// Calls `f(i, place, count)` for the elements of a range, in pieces of adjacent elements.
     pub(crate) fn for_each_piece(
         &self,
         range: Range<usize>,
@@ -51,6 +51,7 @@ impl MatrixAxis {
     ) {
         let mut i = range.start;
         while i < range.end {
+            // Up to the end of the stick, behind which the next element is a stride away.
             let count = (self.eps - (self.first + i) % self.eps).min(range.end - i);
             f(i, self.element_offset(i), count);
             i += count;
@@ -101,6 +102,8 @@ impl MatrixLines {
         let mut at = lines.start;
         while at < lines.end {
             let inner = at % last.size;
+            // The outer digits are the same for a whole run of the last dimension, so that they are worked out once
+            // per run and not once per line.
             let rest = MatrixLines(outer.into());
             let start = base + rest.line_offset(at / last.size);
             let count = (last.size - inner).min(lines.end - at);

@@ -1,18 +1,18 @@
 //! A block of a product: tiles of the left operand against panels of the right one.
 //!
-//! Both operands come as they are needed: a tile of at most [`DEPTH`] of the summed dimension, for
+//! Both operands are unpacked when they are needed: a tile of at most [`DEPTH`] of the summed dimension, for
 //! the rows of the block, and for each panel of columns the same depth. Nothing larger is unpacked, and a panel
-//! that lies as it is needed is not unpacked at all where it is read once or holds the numbers themselves.
+//! that is stored as it is needed is not unpacked at all where it is read once or holds the numbers themselves.
 
 use super::micro::{DEPTH, Isa, ProductNumber, multiply_panel};
 use std::ops::Range;
 use zellige_float::{Format, PANEL_COLUMNS};
 
-/// Some of the summed dimension: an operand knows what `at` means.
+/// A part of the summed dimension. What `at` counts is up to the operands: elements, or the number of a tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DepthTile {
     pub(crate) at: usize,
-    /// At most [`DEPTH`], but where it is joined of several.
+    /// At most [`DEPTH`], unless it was joined from several tiles.
     pub(crate) depth: usize,
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn cut_tiles(range: Range<usize>) -> impl Iterator<Item = DepthTile> 
 }
 
 impl DepthTile {
-    /// The tiles that one deeper than [`DEPTH`] was joined of.
+    /// The tiles from which one deeper than [`DEPTH`] was joined.
     fn split_tile(self) -> impl Iterator<Item = DepthTile> {
         cut_tiles(self.at..self.at + self.depth)
     }
@@ -41,7 +41,7 @@ pub(crate) trait RightOperand<T> {
     /// anything.
     fn fill_tile(&self, tile: DepthTile, panel: usize, into: &mut [T]);
 
-    /// The tile of a panel in memory, if it lies there as it would be written; of a deeper one than [`DEPTH`] too.
+    /// The tile of a panel in memory, if it is stored there as it would be written; of a deeper one than [`DEPTH`] too.
     fn stored_panel(&self, _tile: DepthTile, _panel: usize) -> Option<StoredPanel> {
         None
     }
@@ -83,9 +83,9 @@ impl<T: ProductNumber> TileScratch<T> {
         TileScratch(vec![CacheLine([T::ZERO; 16]); len.div_ceil(16)])
     }
 
-    /// At least as many numbers as asked for.
+    /// All numbers, of which there are at least as many as were requested.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [T] {
-        // SAFETY: a line is 16 numbers of four bytes, as long as its alignment: there is no padding.
+        // SAFETY: a line is 16 numbers of four or eight bytes, a multiple of its alignment: there is no padding.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), self.0.len() * 16) }
     }
 }
@@ -103,6 +103,8 @@ const MAX_TILES_OF_ROW: usize = 64;
 impl<T: ProductNumber> PackedOperands<T> {
     /// For blocks of at most so many rows, and panels of `width`.
     pub(crate) fn new(rows: usize, width: usize) -> PackedOperands<T> {
+        // One row is unpacked whole, so that a panel is read from end to end; more rows would not fit into the
+        // first-level cache so deep.
         let tiles = if rows == 1 { MAX_TILES_OF_ROW } else { 1 };
         PackedOperands {
             left: TileScratch::new(rows * tiles * DEPTH),
@@ -126,7 +128,10 @@ pub(crate) fn multiply_block<T: ProductNumber>(
 ) {
     let (rows, width) = (block.rows.len(), block.width);
     let c = &mut c[..block.len()];
+    // The sum starts from +0.0 and is not copied from the first product, because -0.0 plus +0.0 is +0.0 by the law
+    // above.
     c.fill(T::ZERO);
+    // The kernels of every instruction set take strips of 16, 32 or 64 columns without a remainder.
     assert!(width.is_multiple_of(32), "panels are 32 columns or a multiple");
     if rows == 0 {
         return;
@@ -139,13 +144,15 @@ pub(crate) fn multiply_block<T: ProductNumber>(
         assert!(tile.depth <= DEPTH, "tiles are at most {DEPTH} deep");
         let a = packed.left.as_mut_slice();
         left.fill_tile(tile, block.rows.clone(), &mut a[..rows * DEPTH]);
+        // Several rows use every unpacked panel several times, which pays for unpacking it. One row would only pay
+        // for it: see below.
         if rows > 1 {
             for (panel, c) in panels().zip(c.chunks_exact_mut(rows * width)) {
                 work.multiply_tile(tile, panel, &a[..rows * DEPTH], b, c);
             }
             continue;
         }
-        // The tiles of one row that follow lie one after the other, so that they are one long tile.
+        // The further tiles of one row are adjacent, so that they are one long tile.
         let mut all = tile;
         while let Some(next) = tiles.next_if(|next| {
             next.at == all.at + all.depth && all.depth.is_multiple_of(DEPTH) && all.depth < a.len()
@@ -154,6 +161,8 @@ pub(crate) fn multiply_block<T: ProductNumber>(
             all.depth += next.depth;
         }
         for (panel, c) in panels().zip(c.chunks_exact_mut(width)) {
+            // A panel with a code that the kernel does not read (an infinity or a NaN of DL16) leaves the sums
+            // unchanged, and is multiplied tile by tile.
             if work.multiply_row(all, panel, a, c) {
                 continue;
             }
@@ -186,6 +195,8 @@ impl<R> PanelMultiplier<'_, R> {
     {
         let b = match self.right.stored_panel(tile, panel) {
             Some(StoredPanel { at, format })
+                // Numbers that are stored as they are computed with need no copy; the kernels read whole numbers,
+                // which have to be aligned.
                 if format == T::FORMAT && at.cast::<T>().is_aligned() =>
             {
                 at.cast()
@@ -222,6 +233,7 @@ impl<R> PanelMultiplier<'_, R> {
         R: RightOperand<T>,
     {
         assert!(tile.depth <= a.len() && c.len() == self.width, "one row");
+        // Row kernels are written for panels of one width, that of a stick of 16-bit elements.
         let stored = self.right.stored_panel(tile, panel).filter(|_| self.width == PANEL_COLUMNS);
         let kernel = stored.and_then(|b| T::row_kernel(self.isa, b.format).map(|run| (run, b.at)));
         // SAFETY: `a` is as long as the tile is deep, `c` as the panel is wide.

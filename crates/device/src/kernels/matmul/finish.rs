@@ -44,8 +44,7 @@ pub(crate) struct ProductFinish<T> {
 }
 
 impl<T: ProductNumber> ProductFinish<T> {
-    /// Finishes a block; a NaN becomes the one that stands for all, and what is stored as an
-    /// unsigned byte wraps to it.
+    /// Finishes a block. Every NaN becomes the positive quiet one, and what is stored as an unsigned byte wraps to it.
     ///
     /// # Safety
     /// `inputs` are the blocks of the operation's tensors.
@@ -76,6 +75,7 @@ impl<T: ProductNumber> ProductFinish<T> {
                 },
             }
         }
+        // Only after all steps, because every step rounds in the numbers of the sum and not in the stored format.
         c.iter_mut().for_each(|x| *x = x.stored_value(self.format));
     }
 }
@@ -102,6 +102,7 @@ impl<T: ProductNumber> ExtraOperand<T> {
             let end = (first + width).min(self.columns.size);
             let mut held = None;
             for (place, c) in places.iter().zip(c.chunks_exact_mut(width)) {
+                // A bias has the same place for every row, so that its line is read once per panel.
                 if held != Some(*place) {
                     held = Some(*place);
                     if self.columns.is_broadcast() {

@@ -18,6 +18,7 @@ use zellige_op::{MatrixPairing, ProductFactors, ProductOp, TensorType};
 
 /// The further operands in the order of the steps, and the steps.
 pub(super) fn finish_steps(product: &ProductOp, given: usize) -> (Vec<usize>, Vec<FinishStep>) {
+    // Scales before addends: the sum of scaled codes is what is to be scaled, and a bias is not.
     let mut extras: Vec<usize> = product.roles.scales.to_vec();
     let mut steps: Vec<FinishStep> = (0..extras.len()).map(FinishStep::Times).collect();
     let ProductFactors { alpha, beta } = product.factors;
@@ -48,7 +49,7 @@ impl OpKernel for ProductOp {
             if i == self.roles.a {
                 along(meeting.a.source_dim(rank_a, 1))
             } else if i == self.roles.b {
-                // One column lies along k as A does.
+                // One column is stickified along k as A is.
                 along(meeting.b.source_dim(rank_b, usize::from(columns != 1)))
             } else {
                 match t.size().last() {
@@ -61,6 +62,8 @@ impl OpKernel for ProductOp {
         let out = &outputs[0];
         let format = result_format(&[a.clone(), b.clone()], out.dtype)?;
         let layout = match a.stick_form() {
+            // The result follows A, because the next product of a chain reads it as its left operand: no copy is
+            // needed then.
             Ok(form) => layout_in_form_order(
                 &result_form_like(&meeting, &form, &out.size, columns),
                 format,
@@ -103,6 +106,7 @@ impl OpKernel for ProductOp {
                 _ => return dims::follow_loops(t, &out.size),
             };
             let own: [Option<usize>; 2] = [0, 1].map(|which| turn.source_dim(t.rank(), which));
+            // Batches count from the back, as sizes broadcast.
             let batches = t.rank() - own.iter().flatten().count();
             let of = |d: usize| match own.iter().position(|o| *o == Some(d)) {
                 Some(which) => Some(roles[which]),
@@ -133,6 +137,7 @@ impl OpKernel for ProductOp {
         matrices.check_layouts(self.name)?;
         if outputs[0].format.is_float() {
             Ok(Box::new(task::ProductTask::<f32>::new(self, &matrices, division)))
+        // The format of the result decides: a product of integers has an integer result, and of floats a float one.
         } else if outputs[0].format == Format::I64 {
             Ok(Box::new(task::ProductTask::<i64>::new(self, &matrices, division)))
         } else {

@@ -50,6 +50,8 @@ impl ProductMatrices {
             })
         };
         let (left, right) = (as_matrix(meeting.a, &inputs[a]), as_matrix(meeting.b, &inputs[b]));
+        // Further operands broadcast to the result before dimensions are inserted, as PyTorch's rule for them is
+        // that of the result.
         let (extras, steps) = finish_steps(product, inputs.len());
         let extras = extras.into_iter().map(|i| {
             let expanded = inputs[i].expand_to(&outputs[0].size);
@@ -69,7 +71,7 @@ impl ProductMatrices {
         })
     }
 
-    /// Refuses tensors that do not lie as the rules of a product say.
+    /// Refuses tensors whose sticks do not run as a product needs them.
     pub(super) fn check_layouts(&self, op: &str) -> Result<()> {
         let rank = self.c.rank();
         let (m, n) = (rank - 2, rank - 1);
@@ -80,19 +82,20 @@ impl ProductMatrices {
             return Err(refuse_operand(
                 op,
                 Some(0),
-                "the left matrix does not lie along the summed dimension",
+                "the left matrix is not stickified along the summed dimension",
             ));
         }
+        // The dot product: a single column would have one element per stick if it were laid out along the columns.
         let column = self.b.size[n] == 1 && self.b.stick == Some(m);
         if self.b.numel() > 0 && !lies(&self.b, n) && !column {
             return Err(refuse_operand(
                 op,
                 Some(1),
-                "the right matrix does not lie along its columns",
+                "the right matrix is not stickified along its columns",
             ));
         }
         if self.c.numel() > 0 && !lies(&self.c, n) {
-            return Err(refuse_operand(op, None, "the result does not lie along its columns"));
+            return Err(refuse_operand(op, None, "the result is not stickified along its columns"));
         }
         Ok(())
     }
@@ -112,6 +115,8 @@ impl ProductMatrices {
             let right = tensors().skip(1).map(|t| eps(t, rank - 1));
             space.push(LoopSpan::for_output(self.c.size[rank - 1], right.max().unwrap_or(1)));
         }
+        // A range of the sum begins with a whole stick in both operands, otherwise a core would read parts of
+        // sticks.
         let unit = eps(&self.a, rank - 1).max(eps(&self.b, rank - 2));
         space.push(LoopSpan::for_reduction(self.a.size[rank - 1], unit));
         space
@@ -123,6 +128,7 @@ impl ProductMatrices {
         let outer = self.c.rank() - 2;
         let (m, n) = (outer, outer + 1);
         let mut part = self.clone();
+        // Loops in the order of `iteration_space`; those that the pairing leaves out have no range.
         let mut rest = ranges.iter().cloned();
         for d in 0..outer {
             let range = rest.next().unwrap_or(0..0);
@@ -154,15 +160,19 @@ impl ProductMatrices {
         let (m, n) = (rank - 2, rank - 1);
         let eps = |t: &StickForm, dim: usize| if t.stick == Some(dim) { t.eps } else { 1 };
         let mut outer: Vec<(usize, usize)> = (0..m).map(|d| (d, 1)).collect();
+        let mut sides = [None; 2];
         if self.keeps[0] {
+            sides[0] = Some(outer.len());
             outer.push((outer.len(), 1));
         }
         if self.keeps[1] {
+            sides[1] = Some(outer.len());
             outer.push((outer.len(), eps(&self.b, n).max(eps(&self.c, n))));
         }
         let depth = (outer.len(), eps(&self.a, n).max(eps(&self.b, m)));
         let all: Vec<(usize, usize)> = outer.iter().copied().chain([depth]).collect();
         let products =
+            // The units multiply whole sticks, so that padding costs what elements cost.
             LoopCharge { loops: all, macs: 1, sfu: 0, transcendental: 0, finishing: false };
         let steps = LoopCharge {
             loops: outer.clone(),
@@ -176,12 +186,13 @@ impl ProductMatrices {
             each: vec![products, steps],
             partial: PartialSums { loops: outer, bytes: 4 },
             product: Some(product),
+            sides,
             unread,
         }
     }
 
-    /// Who shares A, B and the further operands with a core. Of the cores that split a sum, one reads
-    /// what is further.
+    /// The cores that share A, B and the further operands with a core. Of the cores that split a sum, one alone reads
+    /// the further operands.
     pub(super) fn operand_shares(&self, core: usize, division: &WorkDivision) -> Vec<CoreShare> {
         let outer = self.c.rank() - 2;
         let depth = division.splits().len() - 1;
@@ -194,6 +205,8 @@ impl ProductMatrices {
         };
         let of = |t: &StickForm, other: Option<usize>| {
             CoreShare::from_division(division, core, |l| {
+                // Cores that split the sum have different depths of B, and only one of them finishes the sum with
+                // the further operands.
                 l != depth && (other == Some(along(l)) || !moves_along(t, along(l)))
             })
         };

@@ -38,7 +38,7 @@ pub(crate) trait ProductNumber: KernelNumber + PartialEq + std::fmt::Debug {
     fn stored_value(self, format: Format) -> Self;
     /// Columns of a strip, the most rows, and the product of `rows` rows with such a strip.
     fn pick_kernel(isa: Isa, width: usize, rows: usize) -> (usize, usize, MicroKernel<Self>);
-    /// One row times a panel of [`zellige_float::PANEL`] columns in a format, where there is a kernel.
+    /// One row times a panel of [`zellige_float::PANEL_COLUMNS`] columns in a format, where there is a kernel.
     fn row_kernel(_: Isa, _: Format) -> Option<RowPanelKernel<Self>> {
         None
     }
@@ -60,6 +60,8 @@ pub(crate) unsafe fn multiply_panel<T: ProductNumber>(
 ) {
     let mut done = 0;
     while done < rows {
+        // First how many rows at most, then the kernel for exactly so many: accumulators are registers, so that
+        // their number is a constant of a kernel's code.
         let (_, most, _) = T::pick_kernel(isa, width, rows - done);
         let now = most.min(rows - done);
         let (strip, _, micro) = T::pick_kernel(isa, width, now);
@@ -85,6 +87,7 @@ unsafe fn multiply_portable<T: ProductNumber, const M: usize, const V: usize>(
 ) {
     // SAFETY: by the contract of `multiply`.
     unsafe {
+        // Sums stay in registers over the whole depth and are loaded and stored once per tile.
         let mut acc = [[T::ZERO; V]; M];
         for (r, row) in acc.iter_mut().enumerate() {
             for (v, x) in row.iter_mut().enumerate() {
@@ -109,6 +112,8 @@ unsafe fn multiply_portable<T: ProductNumber, const M: usize, const V: usize>(
 
 fn pick_portable<T: ProductNumber>(rows: usize) -> (usize, usize, MicroKernel<T>) {
     match rows {
+        // 16 columns are one register of 512 bits, two of 256 or four of 128, so that the compiler can use any of
+        // them.
         1 => (16, 4, multiply_portable::<T, 1, 16>),
         2 => (16, 4, multiply_portable::<T, 2, 16>),
         3 => (16, 4, multiply_portable::<T, 3, 16>),
@@ -216,6 +221,7 @@ impl ProductNumber for i64 {
         self
     }
 
+    // Only tensors that are stored with 64 bits come here, which is too rare for kernels by hand.
     fn pick_kernel(_: Isa, _: usize, rows: usize) -> (usize, usize, MicroKernel<i64>) {
         pick_portable(rows)
     }

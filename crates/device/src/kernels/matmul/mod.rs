@@ -1,7 +1,7 @@
-//! Matrix products on sticks as they lie.
+//! Matrix products on operands in sticks, without a copy of either.
 //!
-//! `C[m, n] = A[m, k] B[k, n]`: A lies along k, B and C along n; a right operand that is one column
-//! lies along k as A does (the rule of dot products), and the result is sparse then, as that of a
+//! `C[m, n] = A[m, k] B[k, n]`: A is stickified along k, B and C along n; a right operand that is
+//! one column is stickified along k as A is (the rule of dot products), and the result is sparse then, as that of a
 //! reduction along the stick.
 //!
 //! # Arithmetic

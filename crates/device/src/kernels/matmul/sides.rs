@@ -6,7 +6,7 @@ use super::engine::{DepthTile, LeftOperand, ProductBlock, RightOperand, StoredPa
 use super::micro::{DEPTH, ProductNumber};
 use std::ops::Range;
 
-/// The left operand: rows that lie anywhere, each along the summed dimension.
+/// The left operand: rows at any places, each along the summed dimension.
 #[derive(Debug)]
 pub(crate) struct SticksLeft<'a, T> {
     pub(crate) load: &'a ElementLoader<T>,
@@ -19,12 +19,14 @@ pub(crate) struct SticksLeft<'a, T> {
 
 impl<T: ProductNumber> LeftOperand<T> for SticksLeft<'_, T> {
     fn fill_tile(&self, tile: DepthTile, rows: Range<usize>, into: &mut [T]) {
+        // The common case of a product with one row, without the list of places that several rows need.
         if rows.len() == 1 && self.depth.begins_stick(tile.at, DEPTH) {
             let at =
                 self.start + self.rows.line_offset(rows.start) + self.depth.element_offset(tile.at);
             // SAFETY: a whole stick of the tensor, of which lanes past the depth are never used.
             return unsafe { self.load.load_adjacent(self.base, at, &mut into[..DEPTH]) };
         }
+        // Places of all rows at once: rows that follow each other in memory are found by comparing neighbours.
         let places = self.rows.line_offsets(self.start, rows);
         if self.depth.begins_stick(tile.at, DEPTH) {
             // A stick is a row of the tile; rows that follow each other are read at once. The lanes
@@ -64,6 +66,8 @@ impl<T: ProductNumber> RightOperand<T> for SticksRight<'_, T> {
     fn fill_tile(&self, tile: DepthTile, panel: usize, into: &mut [T]) {
         let first = panel * self.width;
         let columns = first..(first + self.width).min(self.columns.size);
+        // Its lanes run along the summed dimension (a transposed matrix, or a single column): columns are read as
+        // they are stored and written across.
         if self.depth.eps > 1 {
             return self.transpose_columns(tile, columns, into);
         }
@@ -102,9 +106,10 @@ impl<T: ProductNumber> SticksRight<'_, T> {
         })
     }
 
-    /// Reads columns that lie along the summed dimension, and turns them.
+    /// Reads columns that run along the summed dimension, and transposes them.
     fn transpose_columns(&self, tile: DepthTile, columns: Range<usize>, into: &mut [T]) {
         let first = columns.start;
+        // One column at a time through the first-level cache, because a conversion takes adjacent elements only.
         let mut column = [T::ZERO; DEPTH];
         for x in columns {
             let start = self.start + self.columns.element_offset(x);
@@ -119,7 +124,7 @@ impl<T: ProductNumber> SticksRight<'_, T> {
     }
 }
 
-/// Where a result goes.
+/// Where a result is written.
 #[derive(Debug)]
 pub(crate) struct ResultSink<'a, T> {
     pub(crate) store: &'a ElementStorer<T>,
@@ -138,6 +143,7 @@ impl<T: ProductNumber> ResultSink<'_, T> {
         for (panel, c) in block.panels.clone().zip(c.chunks_exact(places.len() * width)) {
             let first = panel * width;
             let end = (first + width).min(self.columns.size);
+            // A whole stick of every row: rows that follow each other are one store.
             if self.columns.begins_stick(first, width) && end - first == width {
                 let at = self.columns.element_offset(first);
                 for_adjacent_lines(&places, width, |row, count| {

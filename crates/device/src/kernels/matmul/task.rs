@@ -1,6 +1,7 @@
 //! A product bound to its tensors: blocks of the result, each with all of its sum.
 
 use super::super::io::{ElementLoader, ElementStorer};
+use super::super::share::moves_along;
 use super::super::{KernelTask, TensorPointers};
 use super::account::ProductSlices;
 use super::axis::{MatrixAxis, MatrixLines};
@@ -20,7 +21,7 @@ use zellige_op::ProductOp;
 const MAX_BLOCK_ROWS: usize = 240;
 /// The most columns of a block of many rows: enough uses of every tile.
 const MAX_BLOCK_COLUMNS: usize = 512;
-/// Blocks of at most so many rows take one panel at a time: it is read in the order it lies.
+/// Blocks of at most so many rows take one panel at a time, so that it is read in the order of its addresses.
 const MAX_SINGLE_PANEL_ROWS: usize = 16;
 /// Panels of a block of one row, which is unpacked once for all of them; fewer where cores would go without.
 const MAX_ROW_PANELS: usize = 4;
@@ -65,7 +66,7 @@ impl<T: ProductNumber> ProductTask<T> {
         let ProductMatrices { a, b, c, extras, steps, .. } = matrices;
         let outer = c.rank() - 2;
         let (m, n) = (outer, outer + 1);
-        // Batches that B does not know are more rows of A: B is read once for all of them.
+        // Batch dimensions that B lacks are more rows of A: B is read once for all of them.
         let moves = |d: &usize| b.stride[*d] != 0 || b.size[*d] == 1;
         let (batch, mut rows): (Vec<usize>, Vec<usize>) = (0..outer).partition(moves);
         rows.push(m);
@@ -105,6 +106,7 @@ impl<T: ProductNumber> ProductTask<T> {
                 charges: &charges,
                 ranges: &division.core_slice(core, &space),
                 all_batches: c.size[..outer].iter().map(|n| *n as u64).product(),
+                shared_weight: (0..outer).any(|d| c.size[d] > 1 && !moves_along(b, d)),
                 interleaved: [a, b].map(|t| has_batches_next_to_stick(t, outer)),
             };
             slices.charge_product()
@@ -126,6 +128,8 @@ impl<T: ProductNumber> ProductTask<T> {
                 format: c.format,
             },
             ranges,
+            // A panel is a stick of B, so that a depth of it is read with one copy. Without sticks along the
+            // columns any width will do, and 32 is the narrowest that kernels take.
             width: if b.stick == Some(n) { b.eps.max(32) } else { 32 },
             cores: division.core_count(),
             kind: product_work_kind(a, b, c),
@@ -136,10 +140,14 @@ impl<T: ProductNumber> ProductTask<T> {
     /// The blocks of a result: how many rows and panels each has.
     fn block_extents(&self) -> (usize, usize) {
         let rows = self.rows.line_count();
+        // Blocks of nearly equal size rather than full ones and a remainder, so that no core waits for another; 12
+        // rows are a multiple of what every kernel takes at once.
         let parts = rows.div_ceil(MAX_BLOCK_ROWS).max(1);
         let each = rows.div_ceil(parts).next_multiple_of(if parts > 1 { 12 } else { 1 });
         let all = self.columns.size.div_ceil(self.width);
         let panels = match rows {
+            // With one row nothing is used twice but the row itself, so that blocks only have to go around the
+            // cores.
             1 => (all / self.cores).min(MAX_ROW_PANELS),
             2..=MAX_SINGLE_PANEL_ROWS => 1,
             _ => MAX_BLOCK_COLUMNS / self.width,
@@ -153,7 +161,7 @@ fn has_batches_next_to_stick(t: &StickForm, outer: usize) -> bool {
     (0..outer).any(|d| t.size[d] > 1 && t.stride[d] == t.eps)
 }
 
-/// What the accounts call it: batches that lie inside of the matrices, next to the stick, are slow.
+/// The kind of work for the accounts: batches whose stride is inside of the matrices, next to the stick, are slow.
 pub(crate) fn product_work_kind(a: &StickForm, b: &StickForm, c: &StickForm) -> WorkKind {
     let outer = c.rank() - 2;
     let batch: u64 = c.size[..outer].iter().map(|n| *n as u64).product();
@@ -179,11 +187,15 @@ impl<T: ProductNumber> KernelTask for ProductTask<T> {
         let row_blocks = self.rows.line_count().div_ceil(rows);
         let panel_blocks = all_panels.div_ceil(panels);
         let blocks = self.batch.line_count() * row_blocks * panel_blocks;
+        // Blocks are handed out by number and not by the slices of the division: who computes an element does not
+        // change it.
         if core >= blocks {
             return;
         }
         let mut packed = PackedOperands::new(rows, self.width);
         let mut sums = TileScratch::<T>::new(rows * panels * self.width);
+        // A sum that is split over cores is added up range by range as on the card; otherwise the second buffer is
+        // not needed.
         let split = self.ranges.len() > 1;
         let mut parts = TileScratch::<T>::new(if split { rows * panels * self.width } else { 0 });
         for id in (core..blocks).step_by(self.cores) {
@@ -220,7 +232,7 @@ impl<T: ProductNumber> KernelTask for ProductTask<T> {
                 multiply_block(self.isa, &left, &right, tiles, &block, &mut packed, part);
                 sums.iter_mut().zip(part).for_each(|(sum, part)| *sum = sum.add_rounded(*part));
             }
-            // SAFETY: by the contract of `KernelTask::finish_block`.
+            // SAFETY: by the contract of `KernelTask::run_slice`.
             unsafe { self.finish.finish_block(&block, batch, &memory.inputs, sums) };
             let sink = ResultSink {
                 store: &self.store,

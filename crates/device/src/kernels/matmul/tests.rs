@@ -1,6 +1,6 @@
 //! Splits of the summed dimension, which only a division given by hand has.
 
-use crate::run::eager::{LaunchOutcome, launch_kernel};
+use crate::run::launch::{LaunchOutcome, launch_kernel};
 use crate::{Card, Tensor, WorkDivision};
 use serde_json::Value;
 use zellige_float::Dtype;

@@ -6,26 +6,30 @@
 //! - **The lanes are not reduced**: a result takes its numbers in row-major order of the reduced
 //!   coordinates, in runs of 64; each run starts anew and then joins the ones before it.
 //! - **The lanes are reduced**: a result has 32 accumulators; the number with coordinate `c` along
-//!   the lanes goes to accumulator `c mod 32`. Lines are taken in row-major order of the other
+//!   the lanes is taken into accumulator `c mod 32`. Lines are taken in row-major order of the other
 //!   reduced coordinates, in runs of 2048 numbers; each run starts 32 accumulators anew, which then
 //!   join the ones before. In the end accumulator `i` takes in `i + 16`, then `i + 8`, 4, 2, 1.
 //! - **Split over cores**: each core does so on its slice, coordinates counted from where the slice
 //!   begins; parts are joined from the first core of a group to the last.
 //!
-//! What the numbers and the joins are is said per operation in [`Reduction`](zellige_op::Reduction). The result rounds once.
+//! [`ReductionKind`](zellige_op::ReductionKind) defines for every operation how a number is taken and how parts are
+//! joined. The result rounds once.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `fold` | the loops |
 //! | `order`, `moments` | extremes with places; reductions in two passes |
+//! | `bind` | the formula of every reduction |
 //! | `plan` | slices of cores and what they cost |
 //! | `task` | the passes and phases |
+//! | `results` | results from accumulators, stored |
 
 mod bind;
 mod fold;
 mod moments;
 pub(crate) mod order;
 mod plan;
+mod results;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -55,6 +59,8 @@ impl OpKernel for ReduceOp {
         let (lead, want) = settle_operand(&inputs[0], LaneDemand::Any)?;
         let mut wants = vec![want];
         for other in &inputs[1..] {
+            // Further operands are read in step with the first, so that their lanes have to run as those of the
+            // first do.
             wants.push(
                 settle_operand(other, lead.stick.map_or(LaneDemand::Sparse, LaneDemand::Along))?.1,
             );
@@ -100,15 +106,11 @@ impl OpKernel for ReduceOp {
         let (x, rank) = (drop_unit_stick(&inputs[0]), inputs[0].rank());
         let gone = self.reduced_dims(rank).ok()?;
         let formats = |list: &[StickForm]| list.iter().map(|t| t.format).collect::<Vec<Format>>();
-        // The task would be made for this cost.
-        let mut asked = None;
-        let ask = |cost| {
-            asked = Some(cost);
-            Err(refuse_operand(self.name, None, "only its cost is asked for"))
-        };
-        drop(bind::bind_reduction(self.what, ask, &formats(inputs), &formats(outputs)));
+        let cost = bind::bind_reduction(self.what, &formats(inputs), &formats(outputs)).cost;
         // A second pass reads again where a group needs it, which is no plain function of the slices.
-        let cost = asked.filter(|c| c.passes == 1)?;
+        if cost.passes > 1 {
+            return None;
+        }
         Some(cost.pass_charges(plan::reduction_work_kind(&x, &gone), outputs[0].rank(), gone.len()))
     }
 
@@ -121,17 +123,16 @@ impl OpKernel for ReduceOp {
         let (ins, outs) = (drop_unit_sticks(inputs), drop_unit_sticks(outputs));
         let gone = self.reduced_dims(ins[0].rank())?;
         let formats = |list: &[StickForm]| list.iter().map(|t| t.format).collect::<Vec<Format>>();
-        let (from, to) = (formats(inputs), formats(outputs));
-        let make = |cost| {
-            plan::ReductionPlan::new(&ins, &outs, &gone, division, cost).map_err(|_| {
-                refuse_operand(
-                    self.name,
-                    None,
-                    "operands and results do not have their lanes along one dimension",
-                )
-            })
-        };
-        bind::bind_reduction(self.what, make, &from, &to)
+        let reduction = bind::bind_reduction(self.what, &formats(inputs), &formats(outputs));
+        let plan = plan::ReductionPlan::new(&ins, &outs, &gone, division, reduction.cost);
+        let plan = plan.map_err(|_| {
+            refuse_operand(
+                self.name,
+                None,
+                "operands and results do not have their lanes along one dimension",
+            )
+        })?;
+        Ok(reduction.into_task(plan))
     }
 }
 
@@ -150,21 +151,22 @@ pub(crate) enum LaneDemand {
     Sparse,
 }
 
-/// How an operand will lie: as it does if that will do, else in a layout of its own, with its
+/// The layout that an operand will have: its own if that will do, otherwise one with its
 /// dimensions in order and the one of the lanes last.
 pub(crate) fn settle_operand(
     t: &TensorLayout,
     wanted: LaneDemand,
 ) -> Result<(StickForm, LayoutNeed)> {
-    if let Ok(lies) = t.stick_form() {
-        let lies = drop_unit_stick(&lies);
+    if let Ok(form) = t.stick_form() {
+        let form = drop_unit_stick(&form);
         let fits = match wanted {
             LaneDemand::Any => true,
-            LaneDemand::Along(d) => lies.stick == Some(d) || lies.size[d] == 1,
-            LaneDemand::Sparse => lies.stick.is_none(),
+            LaneDemand::Along(d) => form.stick == Some(d) || form.size[d] == 1,
+            LaneDemand::Sparse => form.stick.is_none(),
         };
-        if fits || lies.numel() == 0 {
-            return Ok((lies, LayoutNeed::AsIs));
+        // A tensor without elements fits every layout.
+        if fits || form.numel() == 0 {
+            return Ok((form, LayoutNeed::AsIs));
         }
     }
     let format: DataFormat = t.stick_layout().device_dtype();

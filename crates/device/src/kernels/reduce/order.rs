@@ -1,6 +1,6 @@
 //! The largest and the smallest, with their places.
 
-use super::fold::ReductionFold;
+use super::fold::FoldPass;
 use crate::kernels::io::KernelNumber;
 use std::marker::PhantomData;
 
@@ -54,35 +54,36 @@ macro_rules! ordered {
 
 ordered! { i32 i64 }
 
-/// Which number is looked for, and what of it is the first result.
+/// The largest or the smallest number, and its place.
 ///
-/// NaN goes before every number; of equal numbers the one with the lowest place is taken, whatever
+/// NaN is preferred to every number; of equal numbers the one with the lowest place is taken, whatever
 /// the order in which they come.
 #[derive(Clone, Copy)]
-pub(super) struct ExtremeFold<T, O> {
+pub(super) struct ExtremePass<T> {
     pub(super) largest: bool,
-    /// The first result from number and place; the second is the place.
-    pub(super) first: fn(T, i32) -> O,
     pub(super) number: PhantomData<T>,
 }
 
-impl<T: OrderedNumber, O: KernelNumber> ReductionFold for ExtremeFold<T, O> {
-    type In = T;
-    type Acc = (T, i32);
-    type Out = O;
-    type Also = i32;
-
-    fn initial_accumulator(&self) -> (T, i32) {
+impl<T: OrderedNumber> ExtremePass<T> {
+    /// The number that every other one replaces. Its place is the last one, so that an equal number of the operand
+    /// replaces it too.
+    pub(super) fn initial_accumulator(&self) -> (T, i32) {
         (if self.largest { T::FIRST_IN_ORDER } else { T::LAST_IN_ORDER }, i32::MAX)
     }
+}
+
+impl<T: OrderedNumber> FoldPass for ExtremePass<T> {
+    type Number = T;
+    type Accumulator = (T, i32);
 
     #[inline(always)]
-    fn take_number<const PASS: usize>(&self, acc: (T, i32), x: T, at: i32) -> (T, i32) {
-        self.join_accumulators::<PASS>(acc, (x, at))
+    fn take_number(&self, acc: (T, i32), x: T, at: i32) -> (T, i32) {
+        self.join_accumulators(acc, (x, at))
     }
 
+    // Conditions are joined without branches, because a loop with branches is not made into vectors.
     #[inline(always)]
-    fn join_accumulators<const PASS: usize>(&self, a: (T, i32), b: (T, i32)) -> (T, i32) {
+    fn join_accumulators(&self, a: (T, i32), b: (T, i32)) -> (T, i32) {
         let (wins, loses) = if self.largest {
             (b.0.is_after(a.0), a.0.is_after(b.0))
         } else {
@@ -90,9 +91,5 @@ impl<T: OrderedNumber, O: KernelNumber> ReductionFold for ExtremeFold<T, O> {
         };
         let takes = wins | (!loses & (b.1 < a.1));
         (if takes { b.0 } else { a.0 }, if takes { b.1 } else { a.1 })
-    }
-
-    fn finish_results(&self, acc: (T, i32), _: usize) -> (O, i32) {
-        ((self.first)(acc.0, acc.1), acc.1)
     }
 }

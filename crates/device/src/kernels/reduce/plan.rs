@@ -86,6 +86,7 @@ impl PassCost {
             }],
             partial: PartialSums { loops: partial, bytes: self.partial as u64 },
             product: None,
+            sides: [None; 2],
             unread: Vec::new(),
         }
     }
@@ -118,7 +119,7 @@ pub(super) fn reduction_space(
     space
 }
 
-/// What the accounts call it: whether the lanes are reduced.
+/// The kind of work for the accounts: whether the lanes are reduced.
 pub(super) fn reduction_work_kind(x: &StickForm, gone: &[usize]) -> WorkKind {
     let along = x.stick.is_some_and(|s| gone.contains(&s));
     if along { WorkKind::RowReduction } else { WorkKind::CrossRowReduction }
@@ -133,7 +134,7 @@ impl ReductionPlan {
     /// The plan of a reduction over `gone` of operands in one form.
     ///
     /// # Errors
-    /// A tensor, results counted after operands, whose lanes do not lie as those of the first.
+    /// A tensor, results counted after operands, whose lanes run along another dimension than those of the first.
     pub(super) fn new(
         inputs: &[StickForm],
         outputs: &[StickForm],
@@ -148,6 +149,7 @@ impl ReductionPlan {
         if let Some(operand) = inputs.iter().position(|i| i.stick != inputs[0].stick) {
             return Err(LaneMismatch { operand });
         }
+        // Cores that share a result have consecutive numbers, and so are neighbours on the ring.
         let group: usize = division.splits()[outer..].iter().product();
         let n = gone.iter().map(|d| inputs[0].size[*d]).product();
         let kind = reduction_work_kind(&inputs[0], gone);
@@ -176,11 +178,13 @@ impl ReductionPlan {
             let walk = StickWalk::new(&outs[0], &all)?;
             let (mut levels, mut line) = (Vec::new(), None);
             let (mut count, mut first) = (1, 0);
+            // From the last dimension to the first, because the number of a place grows by the extents behind it.
             for (d, range) in gone.iter().zip(&ranges[outer..]).rev() {
                 first += range.start * count;
                 if lanes == Some(*d) {
                     let sticks = ins.iter().map(|t| (t.eps, t.stride[*d])).collect();
                     line = Some(ReducedLine { n: range.len(), sticks, count: wrap_index(count) });
+                // A loop of one place would only cost its overhead.
                 } else if range.len() != 1 {
                     let step = ins.iter().map(|t| t.stride[*d]).collect();
                     levels.push(ReducedLoop { n: range.len(), step, count: wrap_index(count) });
@@ -205,7 +209,7 @@ struct GroupMember {
 
 /// What a core does: it streams its operands, once per pass unless those of one result stay in the
 /// scratchpad, and the last of a group writes. Partial results go along the group, each core joins
-/// its own; for a second pass, what they joined to goes back the same way. The last core is charged the
+/// its own; for a second pass, what they joined to is sent back the same way. The last core is charged the
 /// hops, as it waits for all of them.
 fn charge_reduction(
     ins: &[StickForm],
@@ -219,6 +223,8 @@ fn charge_reduction(
     let results = outs[0].numel() as u64;
     let per_result: u64 = ins.iter().map(|t| t.stick_traffic().0.total_bytes()).sum::<u64>()
         / (results / outs[0].stick.map_or(1, |s| outs[0].size[s] as u64)).max(1);
+    // Within a group the second pass waits for the sums of other cores, and has to read its whole part again. A
+    // core of its own reads again only what does not fit.
     if cost.passes > 1 && (place.group > 1 || per_result > MAX_RESIDENT_BYTES) {
         for _ in 1..cost.passes {
             work.reads.merge_traffic(&read);
@@ -230,7 +236,7 @@ fn charge_reduction(
     }
     let group = SumGroup { size: place.group as u64, place: (place.core % place.group) as u64 };
     let mut units = charges.core_unit_work(|l| ranges[l].len() as u64, group);
-    // Further passes are of plain operations; each goes along the group, and all but the last one back.
+    // Further passes are of plain operations; each sends its sums along the group, and all but the last one send them back.
     let further = cost.passes as u64 - 1;
     units.sfu += ins[0].numel() as u64 * further;
     units.ring.iter_mut().for_each(|step| step.hops *= 2 * further + 1);

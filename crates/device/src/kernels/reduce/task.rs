@@ -1,13 +1,13 @@
 //! A reduction bound to its tensors.
 
-use super::fold::{self, LINE_ACCUMULATORS, ReductionFold};
+use super::fold::{FoldLoops, LINE_ACCUMULATORS, PassAccumulator};
 use super::plan::{ReducedLine, ReducedLoop, ReductionPlan, ReductionSlice};
-use crate::kernels::io::{ElementLoader, ElementStorer, RowLanes};
+use super::results::ResultWriter;
+use crate::kernels::io::{ElementLoader, KernelNumber, RowLanes};
 use crate::kernels::walk::WalkRows;
 use crate::kernels::{KernelTask, TensorPointers};
 use smallvec::SmallVec;
 use std::sync::{Mutex, PoisonError};
-use zellige_float::Format;
 use zellige_machine::account::{CoreWork, WorkKind};
 
 /// Numbers read at a time, and of a line, taken before they join the ones before.
@@ -16,37 +16,38 @@ const CHUNK_NUMBERS: usize = 2048;
 /// Reduced rows that are taken before they join the ones before.
 const MAX_RUN_ROWS: usize = 64;
 
-/// A fold on core slices.
+/// What a reduction computes: numbers `I` taken into accumulators `A`.
+pub(super) struct ReductionFormula<I, A> {
+    /// The neutral accumulator of the first pass.
+    pub(super) initial: A,
+    /// The passes over the numbers, in order.
+    pub(super) passes: Vec<Box<dyn FoldLoops<I, A>>>,
+    /// How every operand is read.
+    pub(super) loads: SmallVec<[ElementLoader<I>; 2]>,
+    /// What becomes of the accumulators after the last pass.
+    pub(super) results: Box<dyn ResultWriter<A>>,
+}
+
+/// A reduction on core slices.
 ///
 /// Without a split every core runs all passes result by result. With one, each pass has two phases:
 /// every core folds its part, then the last core of each group joins the parts in core order.
-pub(super) struct ReductionTask<F: ReductionFold> {
-    fold: F,
+pub(super) struct ReductionTask<I, A> {
+    formula: ReductionFormula<I, A>,
     plan: ReductionPlan,
-    loads: SmallVec<[ElementLoader<F::In>; 2]>,
-    store: ElementStorer<F::Out>,
-    also: Option<ElementStorer<F::Also>>,
     /// Partial results of every core, where a reduction is split.
-    partial: Vec<Mutex<Vec<F::Acc>>>,
+    partial: Vec<Mutex<Vec<A>>>,
     /// What the parts of a group joined to.
-    joined: Vec<Mutex<Vec<F::Acc>>>,
+    joined: Vec<Mutex<Vec<A>>>,
 }
 
-impl<F: ReductionFold> ReductionTask<F> {
-    pub(super) fn new(
-        fold: F,
-        plan: ReductionPlan,
-        inputs: &[Format],
-        outputs: &[Format],
-    ) -> ReductionTask<F> {
+impl<I: KernelNumber, A: PassAccumulator> ReductionTask<I, A> {
+    pub(super) fn new(formula: ReductionFormula<I, A>, plan: ReductionPlan) -> Self {
         let (cores, group) = (plan.slices.len(), plan.group);
         let empty = |n: usize| (0..n).map(|_| Mutex::new(Vec::new())).collect();
         let split = group > 1;
         ReductionTask {
-            fold,
-            loads: inputs.iter().map(|f| ElementLoader::new(*f, outputs[0])).collect(),
-            store: ElementStorer::new(outputs[0]),
-            also: outputs.get(1).map(|f| ElementStorer::new(*f)),
+            formula,
             partial: empty(if split { cores } else { 0 }),
             joined: empty(if split { cores / group } else { 0 }),
             plan,
@@ -61,37 +62,40 @@ impl<F: ReductionFold> ReductionTask<F> {
     /// Folds the numbers of some rows of results into `acc`, which holds the start of the pass.
     ///
     /// # Safety
-    /// As [`KernelTask::run`].
-    unsafe fn fold_pass<const PASS: usize>(
+    /// As [`KernelTask::run_slice`].
+    unsafe fn fold_pass(
         &self,
+        pass: &dyn FoldLoops<I, A>,
         slice: &ReductionSlice,
         rows: &WalkRows<'_>,
         memory: &TensorPointers,
-        acc: &mut [F::Acc],
-        room: &mut [F::In],
+        acc: &mut [A],
+        room: &mut [I],
     ) {
         // SAFETY: by the contract of this function.
         unsafe {
             match &slice.line {
-                Some(line) => self.fold_along_lanes::<PASS>(slice, line, rows, memory, acc, room),
-                None => self.fold_across_rows::<PASS>(slice, rows, memory, acc, room),
+                Some(line) => {
+                    self.fold_along_lanes(pass, (slice, line), rows, memory, acc, room);
+                }
+                None => self.fold_across_rows(pass, slice, rows, memory, acc, room),
             }
         }
     }
 
     /// Along the lanes: one result per row.
-    unsafe fn fold_along_lanes<const PASS: usize>(
+    unsafe fn fold_along_lanes(
         &self,
-        slice: &ReductionSlice,
-        line: &ReducedLine,
+        pass: &dyn FoldLoops<I, A>,
+        (slice, line): (&ReductionSlice, &ReducedLine),
         rows: &WalkRows<'_>,
         memory: &TensorPointers,
-        acc: &mut [F::Acc],
-        room: &mut [F::In],
+        acc: &mut [A],
+        room: &mut [I],
     ) {
         for (row, acc) in acc.iter_mut().enumerate() {
-            let start = [*acc; LINE_ACCUMULATORS];
-            let mut joined = start;
+            let start = *acc;
+            let mut joined = [start; LINE_ACCUMULATORS];
             for_each_inner_run(&slice.levels, slice.first, |at, number, inner| {
                 for k in 0..inner.n {
                     let at = |operand: usize| {
@@ -99,19 +103,19 @@ impl<F: ReductionFold> ReductionTask<F> {
                         start + at[operand] + k * inner.step[operand]
                     };
                     let number = number.wrapping_add(wrapping_multiple(inner.count, k));
+                    // A chunk is a multiple of the accumulators, so that the accumulator of a number does not
+                    // depend on how a line is cut.
                     for from in (0..line.n).step_by(CHUNK_NUMBERS) {
                         let n = CHUNK_NUMBERS.min(line.n - from);
                         let x = &mut room[..n];
-                        // SAFETY: by the contract of `pass`; the line ends with the valid lanes.
+                        // SAFETY: by the contract of this function; the line ends with the valid lanes.
                         unsafe { self.read_line_part(line, 0, memory.inputs[0], at(0), from, x) };
                         let number = number.wrapping_add(wrapping_multiple(line.count, from));
-                        let mut lanes = start;
-                        fold::fold_line::<F, PASS>(&self.fold, &mut lanes, x, number, line.count);
-                        fold::join_pairwise::<F, PASS>(&self.fold, &mut joined, &lanes);
+                        pass.fold_line(&mut joined, start, x, number, line.count);
                     }
                 }
             });
-            *acc = fold::join_tree::<F, PASS>(&self.fold, joined);
+            *acc = pass.join_tree(&joined);
         }
     }
 
@@ -123,12 +127,12 @@ impl<F: ReductionFold> ReductionTask<F> {
         base: *const u8,
         start: usize,
         from: usize,
-        into: &mut [F::In],
+        into: &mut [I],
     ) {
         let (eps, stride) = line.sticks[operand];
-        let load = &self.loads[operand];
+        let load = &self.formula.loads[operand];
         let at = start + from / eps * stride;
-        // SAFETY: by the contract of `pass`.
+        // SAFETY: by the contract of this function.
         unsafe {
             if stride == eps {
                 load.load_adjacent(base, at, into);
@@ -139,16 +143,18 @@ impl<F: ReductionFold> ReductionTask<F> {
     }
 
     /// Across rows: every lane is a result of its own.
-    unsafe fn fold_across_rows<const PASS: usize>(
+    unsafe fn fold_across_rows(
         &self,
+        pass: &dyn FoldLoops<I, A>,
         slice: &ReductionSlice,
         rows: &WalkRows<'_>,
         memory: &TensorPointers,
-        acc: &mut [F::Acc],
-        room: &mut [F::In],
+        acc: &mut [A],
+        room: &mut [I],
     ) {
         let kind = |operand: usize| slice.walk.row_lanes(operand + 1);
         let lanes = rows.lanes;
+        // What a run begins with. In the second pass it differs from lane to lane, as it holds the mean of each.
         let start = acc.to_vec();
         let mut run = start.clone();
         let mut taken = 0;
@@ -165,16 +171,20 @@ impl<F: ReductionFold> ReductionTask<F> {
                             .min(inner.n - k)
                             .min(CHUNK_NUMBERS / lanes);
                         let x = &mut room[..n * lanes];
-                        // SAFETY: by the contract of `pass`.
+                        // SAFETY: by the contract of this function.
                         unsafe {
-                            self.loads[0].load_adjacent(memory.inputs[0], from + k * lanes, x);
+                            self.formula.loads[0].load_adjacent(
+                                memory.inputs[0],
+                                from + k * lanes,
+                                x,
+                            );
                         };
                         let number = number.wrapping_add(wrapping_multiple(inner.count, k));
                         let run = &mut run[here.clone()];
-                        fold::fold_rows::<F, PASS>(&self.fold, run, x, number, inner.count);
+                        pass.fold_rows(run, x, number, inner.count);
                         k += n;
                         if (taken + k).is_multiple_of(MAX_RUN_ROWS) {
-                            fold::join_pairwise::<F, PASS>(&self.fold, &mut acc[here.clone()], run);
+                            pass.join_pairwise(&mut acc[here.clone()], run);
                             run.copy_from_slice(&start[here.clone()]);
                         }
                     }
@@ -187,103 +197,94 @@ impl<F: ReductionFold> ReductionTask<F> {
                 places[1] += at[0] + k * inner.step[0];
                 let here = WalkRows { start: &places, ..*rows };
                 let x = &mut room[..run.len()];
-                // SAFETY: by the contract of `pass`.
-                unsafe { here.load_rows(&self.loads[0], memory.inputs[0], 0, kind(0), x) };
+                // SAFETY: by the contract of this function.
+                unsafe { here.load_rows(&self.formula.loads[0], memory.inputs[0], 0, kind(0), x) };
                 let number = number.wrapping_add(wrapping_multiple(inner.count, k));
-                fold::fold_rows::<F, PASS>(&self.fold, &mut run, x, number, 0);
+                pass.fold_rows(&mut run, x, number, 0);
                 taken += 1;
                 if taken % MAX_RUN_ROWS == 0 {
-                    fold::join_pairwise::<F, PASS>(&self.fold, acc, &run);
+                    pass.join_pairwise(acc, &run);
                     run.copy_from_slice(&start);
                 }
             }
         });
         if taken % MAX_RUN_ROWS != 0 {
-            fold::join_pairwise::<F, PASS>(&self.fold, acc, &run);
-        }
-    }
-
-    /// Writes the results of some rows.
-    unsafe fn write_results(
-        &self,
-        slice: &ReductionSlice,
-        rows: &WalkRows<'_>,
-        memory: &TensorPointers,
-        acc: &[F::Acc],
-    ) {
-        let (mut out, mut also) = (Vec::with_capacity(acc.len()), Vec::with_capacity(acc.len()));
-        for acc in acc {
-            let (first, second) = self.fold.finish_results(*acc, self.plan.n);
-            out.push(first);
-            also.push(second);
-        }
-        // SAFETY: by the contract of `pass`; slices of other cores are disjoint.
-        unsafe {
-            rows.store_rows(&self.store, memory.outputs[0], slice.walk.row_lanes(0), &out);
-            if let Some(store) = &self.also {
-                // The second result comes after the operand of the walk.
-                let at = 2;
-                let rows = WalkRows { start: &rows.start[at..], step: &rows.step[at..], ..*rows };
-                rows.store_rows(store, memory.outputs[1], slice.walk.row_lanes(at), &also);
-            }
+            pass.join_pairwise(acc, &run);
         }
     }
 
     /// All passes, result by result.
     unsafe fn run_all_passes(&self, slice: &ReductionSlice, memory: &TensorPointers) {
-        let mut room = vec![F::In::default(); CHUNK_NUMBERS];
+        let mut room = vec![I::default(); CHUNK_NUMBERS];
         let mut acc = Vec::new();
         slice.walk.for_each_rows(Self::rows_at_a_time(slice), |rows| {
             acc.clear();
-            acc.resize(rows.count * rows.lanes, self.fold.initial_accumulator());
-            // SAFETY: by the contract of `KernelTask::run`.
-            unsafe {
-                self.fold_pass::<0>(slice, &rows, memory, &mut acc, &mut room);
-                if F::PASSES > 1 {
-                    acc.iter_mut().for_each(|a| *a = self.fold.start_second_pass(*a, self.plan.n));
-                    self.fold_pass::<1>(slice, &rows, memory, &mut acc, &mut room);
+            acc.resize(rows.count * rows.lanes, self.formula.initial);
+            for pass in &self.formula.passes {
+                pass.start_pass(&mut acc, self.plan.n);
+                // SAFETY: by the contract of `KernelTask::run_slice`.
+                unsafe {
+                    self.fold_pass(pass.as_ref(), slice, &rows, memory, &mut acc, &mut room);
                 }
-                self.write_results(slice, &rows, memory, &acc);
             }
+            // SAFETY: as above.
+            unsafe { self.write_results(slice, &rows, memory, &acc) };
         });
     }
 
+    /// Writes the results of some rows.
+    ///
+    /// # Safety
+    /// As [`KernelTask::run_slice`].
+    unsafe fn write_results(
+        &self,
+        slice: &ReductionSlice,
+        rows: &WalkRows<'_>,
+        memory: &TensorPointers,
+        acc: &[A],
+    ) {
+        let results = &self.formula.results;
+        // SAFETY: by the contract of this function.
+        unsafe { results.write_results(&slice.walk, rows, memory, acc, self.plan.n) };
+    }
+
     /// One pass over the part of a core.
-    unsafe fn fold_core_part<const PASS: usize>(&self, core: usize, memory: &TensorPointers) {
+    unsafe fn fold_core_part(&self, pass: usize, core: usize, memory: &TensorPointers) {
         let slice = &self.plan.slices[core];
         let prior = clone_partials(&self.joined[core / self.plan.group]);
-        let mut room = vec![F::In::default(); CHUNK_NUMBERS];
+        let loops = self.formula.passes[pass].as_ref();
+        let mut room = vec![I::default(); CHUNK_NUMBERS];
         let mut all = Vec::new();
         slice.walk.for_each_rows(Self::rows_at_a_time(slice), |rows| {
             let (done, n) = (all.len(), rows.count * rows.lanes);
-            if PASS == 0 {
-                all.resize(done + n, self.fold.initial_accumulator());
+            // What an earlier run of the same task joined is still there in the first pass, and is not read.
+            if pass == 0 {
+                all.resize(done + n, self.formula.initial);
             } else {
-                let next = prior[done..done + n].iter();
-                all.extend(next.map(|a| self.fold.start_second_pass(*a, self.plan.n)));
+                all.extend_from_slice(&prior[done..done + n]);
             }
-            // SAFETY: by the contract of `KernelTask::run`.
-            unsafe { self.fold_pass::<PASS>(slice, &rows, memory, &mut all[done..], &mut room) };
+            loops.start_pass(&mut all[done..], self.plan.n);
+            // SAFETY: by the contract of `KernelTask::run_slice`.
+            unsafe { self.fold_pass(loops, slice, &rows, memory, &mut all[done..], &mut room) };
         });
         *self.partial[core].lock().unwrap_or_else(PoisonError::into_inner) = all;
     }
 
     /// Joins the parts of a group in core order; after the last pass, writes.
-    unsafe fn join_group<const PASS: usize>(&self, core: usize, memory: &TensorPointers) {
+    unsafe fn join_group(&self, pass: usize, core: usize, memory: &TensorPointers) {
         let group = core / self.plan.group;
         let first = group * self.plan.group;
         let mut acc = clone_partials(&self.partial[first]);
         for other in first + 1..first + self.plan.group {
-            for (a, b) in acc.iter_mut().zip(clone_partials(&self.partial[other])) {
-                *a = self.fold.join_accumulators::<PASS>(*a, b);
-            }
+            self.formula.passes[pass]
+                .join_pairwise(&mut acc, &clone_partials(&self.partial[other]));
         }
-        if PASS + 1 == F::PASSES {
+        if pass + 1 == self.formula.passes.len() {
             let slice = &self.plan.slices[core];
             let mut done = 0;
             slice.walk.for_each_rows(Self::rows_at_a_time(slice), |rows| {
                 let n = rows.count * rows.lanes;
-                // SAFETY: by the contract of `KernelTask::run`.
+                // SAFETY: by the contract of `KernelTask::run_slice`.
                 unsafe { self.write_results(slice, &rows, memory, &acc[done..done + n]) };
                 done += n;
             });
@@ -336,13 +337,13 @@ fn for_each_inner_run(
     }
 }
 
-impl<F: ReductionFold> KernelTask for ReductionTask<F> {
+impl<I: KernelNumber, A: PassAccumulator> KernelTask for ReductionTask<I, A> {
     fn is_stateless(&self) -> bool {
         self.partial.is_empty()
     }
 
     fn phase_count(&self) -> usize {
-        if self.plan.group > 1 { 2 * F::PASSES } else { 1 }
+        if self.plan.group > 1 { 2 * self.formula.passes.len() } else { 1 }
     }
 
     fn work_kind(&self) -> WorkKind {
@@ -355,15 +356,15 @@ impl<F: ReductionFold> KernelTask for ReductionTask<F> {
 
     unsafe fn run_slice(&self, phase: usize, core: usize, memory: &TensorPointers) {
         let last = core % self.plan.group == self.plan.group - 1;
+        let (pass, joins) = (phase / 2, phase % 2 == 1);
         // SAFETY: by the contract of this function.
         unsafe {
-            match phase {
-                _ if self.plan.group == 1 => self.run_all_passes(&self.plan.slices[core], memory),
-                0 => self.fold_core_part::<0>(core, memory),
-                2 => self.fold_core_part::<1>(core, memory),
-                1 if last => self.join_group::<0>(core, memory),
-                3 if last => self.join_group::<1>(core, memory),
-                _ => {}
+            if self.plan.group == 1 {
+                self.run_all_passes(&self.plan.slices[core], memory);
+            } else if !joins {
+                self.fold_core_part(pass, core, memory);
+            } else if last {
+                self.join_group(pass, core, memory);
             }
         }
     }

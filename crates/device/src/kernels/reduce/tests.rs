@@ -1,7 +1,7 @@
 //! Reductions split over cores.
 
 use crate::RunOp;
-use crate::run::eager::launch_kernel;
+use crate::run::launch::launch_kernel;
 use crate::{Card, Tensor, WorkDivision};
 use serde_json::json;
 use zellige_float::Dtype;

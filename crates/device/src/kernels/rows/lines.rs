@@ -23,7 +23,7 @@ pub(super) struct TensorLines {
     /// The tensor, and the dimensions of a line.
     tensor: StickForm,
     along: PerDimension<usize>,
-    /// The parts of a line that lie side by side, found when the first line is read or written: there
+    /// The adjacent parts of a line, found when the first line is read or written: there
     /// is one for every stick of a line, and what a line costs is known without them.
     parts: OnceLock<Vec<LineRun>>,
 }
@@ -55,7 +55,7 @@ struct LineRun {
     /// Where they are in memory, from the first element of the line.
     place: usize,
     len: usize,
-    /// How often each element stands in the line, one after the other.
+    /// How often each element is repeated in the line, one after the other.
     repeat: usize,
 }
 
@@ -186,6 +186,8 @@ impl TensorLines {
 fn find_line_runs(t: &StickForm, along: &[usize]) -> Vec<LineRun> {
     // Dimensions along which nothing moves repeat the element, if they are the fastest.
     let still = |d: &&usize| t.stride[**d] == 0 && t.stick != Some(**d);
+    // A vector along the channels repeats over the image: with the repetition as a count the list is as short as
+    // the vector.
     let repeats = along.iter().rev().take_while(still).count();
     let repeat: usize = along[along.len() - repeats..].iter().map(|d| t.size[*d]).product();
     let moving = &along[..along.len() - repeats];
@@ -197,8 +199,10 @@ fn find_line_runs(t: &StickForm, along: &[usize]) -> Vec<LineRun> {
     let mut at: PerDimension<usize> = SmallVec::from_elem(0, t.rank());
     let mut done = 0;
     loop {
+        // Relative to the first element of a line, so that one list serves every line.
         let place = t.element_offset(&at) - t.offset;
         match last {
+            // Without lanes along the line every element is a part of its own.
             None => push_line_run(&mut parts, LineRun { at: done * repeat, place, len: 1, repeat }),
             Some(s) => {
                 for from in (0..t.size[s]).step_by(t.eps) {
@@ -225,7 +229,7 @@ fn find_line_runs(t: &StickForm, along: &[usize]) -> Vec<LineRun> {
     }
 }
 
-/// Adds a part, to the one before it where it goes on there.
+/// Adds a part, or extends the one before it where that continues.
 fn push_line_run(parts: &mut Vec<LineRun>, part: LineRun) {
     if let Some(before) = parts.last_mut()
         && before.len > 1

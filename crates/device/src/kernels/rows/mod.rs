@@ -1,7 +1,7 @@
 //! Operations on whole lines: softmax, norms, scans and sorts.
 //!
-//! A line is what lies along some dimensions; it is read as float32 (or int32 or int64), computed whole, and
-//! its results round once. Lines of different places never meet, so that the division over cores
+//! A line is the elements along some dimensions; it is read as float32 (or int32 or int64), computed whole, and
+//! its results round once. No line depends on another one, so that the division over cores
 //! cuts the other dimensions only and no result depends on it.
 
 mod lines;
@@ -44,7 +44,7 @@ pub(crate) struct LineCost {
     pub(crate) transcendental: u64,
 }
 
-/// How the tensors of an operation lie in one set of dimensions: operands, then results.
+/// The forms of the tensors of an operation in one set of dimensions: operands, then results.
 pub(crate) struct AlignedForms {
     pub(crate) inputs: Vec<StickForm>,
     pub(crate) outputs: Vec<StickForm>,
@@ -90,7 +90,7 @@ pub(crate) trait LineOpKernel: LineOperation {
     /// The function on float32.
     fn float_function(&self) -> Option<Arc<dyn LineFunction<f32>>>;
 
-    /// Whether it tells infinities from numbers, also of a format where numbers stand for them.
+    /// Whether operands are read with infinities, also in a format that encodes them as its largest numbers.
     fn needs_infinities(&self) -> bool {
         false
     }
@@ -121,7 +121,7 @@ fn outer_dims(wide: &AlignedForms) -> PerDimension<usize> {
     (0..wide.inputs[0].rank()).filter(|d| !wide.along.contains(d)).collect()
 }
 
-/// What the accounts call it: whether lines run along the lanes.
+/// The kind of work for the accounts: whether lines run along the lanes.
 fn line_work_kind(wide: &AlignedForms) -> WorkKind {
     let along = wide.inputs[0].stick.is_none_or(|s| wide.along.contains(&s));
     if along { WorkKind::RowReduction } else { WorkKind::CrossRowReduction }
@@ -173,6 +173,7 @@ impl<K: LineOpKernel> OpKernel for LineForm<K> {
         outputs: &[StickForm],
     ) -> Option<Vec<FollowedLoops>> {
         let x = &inputs[0];
+        // The dimensions of a line belong to one core whole, so that only the others are loops.
         let along = self.0.line_dims(&x.size).ok()?;
         let outer: PerDimension<usize> = (0..x.rank()).filter(|d| !along.contains(d)).collect();
         let of = |d: usize| outer.iter().position(|o| *o == d);

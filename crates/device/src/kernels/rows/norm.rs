@@ -117,6 +117,7 @@ struct NormRow {
 impl LineFunction<f32> for NormRow {
     fn run_line(&self, x: &mut [f32], others: &[&[f32]], values: &mut [f32], _: &mut [i32]) {
         let n = x.len() as f32;
+        // The quotient is taken once per line; its rounding is part of the result.
         let rstd = |var: f32| 1.0 / (var + self.eps).sqrt();
         if self.over == NormKind::Batch {
             let (mean, var) = (others[0][0], others[1][0]);
@@ -129,6 +130,7 @@ impl LineFunction<f32> for NormRow {
             }
             return;
         }
+        // In two passes: the sum of squares less the square of the mean would cancel where the mean is large.
         let (mean, squares) = if let NormKind::Rms(_) = self.over {
             (0.0, math::sum_of_squares(x))
         } else {

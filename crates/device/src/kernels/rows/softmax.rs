@@ -39,8 +39,10 @@ impl LineFunction<f32> for SoftmaxRow {
     }
 
     fn run_line(&self, x: &mut [f32], _: &[&[f32]], values: &mut [f32], _: &mut [i32]) {
+        // The largest number is subtracted first, because the exponential of 89 is infinite in float32 already.
         let most = math::max(x);
         if self.log {
+            // The exponentials overwrite their operands, which the logarithm needs once more.
             values.copy_from_slice(x);
             let sum = math::exp_sub_sum(x, most);
             let log = math::log::log(sum);

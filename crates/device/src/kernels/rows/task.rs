@@ -17,8 +17,8 @@ use zellige_op::{LineResults, PerDimension};
 /// Numbers of a block of lines along the lanes: what operand and result take of a first-level cache.
 const BLOCK_NUMBERS: usize = 4 * 1024;
 
-/// Numbers between lines that run across the lanes: without them, elements of one stick would land in
-/// lines that share their place in the cache.
+/// Numbers between lines that run across the lanes: without them the elements of one stick would be written to
+/// addresses of one cache set.
 const LINE_GAP_NUMBERS: usize = 16;
 
 /// Numbers of a block of lines across the lanes, of which a whole stick is read together.
@@ -39,7 +39,7 @@ struct LineSlice {
     outputs: Vec<TensorLines>,
     /// Extents of the outer dimensions but that of blocks.
     outer: PerDimension<usize>,
-    /// Lines of the block dimension, and how many are taken at a time.
+    /// Lines of the block dimension, and how many are computed at a time.
     lines: usize,
     block: usize,
     /// Numbers after each line in a block.
@@ -58,7 +58,7 @@ impl<T: KernelNumber> LineTask<T> {
     ) -> LineTask<T> {
         let x = &wide.inputs[0];
         let (space, dims) = (outer_spans(wide), outer_dims(wide));
-        // Along its lanes where lines run across them, else along what lies closest together.
+        // Along its lanes where lines run across them, otherwise along the dimension with the shortest stride.
         let block = x.stick.filter(|s| dims.contains(s)).or_else(|| {
             let several = dims.iter().copied().filter(|d| x.size[*d] > 1);
             several.min_by_key(|d| x.stride[*d])
@@ -82,6 +82,8 @@ impl<T: KernelNumber> LineTask<T> {
             charge_units(&mut work, charges, &ranges, SumGroup::ALONE);
             let lines = block.map_or(1, |b| ins[0].size[b]);
             let across = block.is_some() && x.stick == block;
+            // Lines across the lanes come by the stick: reading one of them would read all of its neighbours too,
+            // so that a whole stick of lines is worth a larger block.
             let most = if across { WIDE_BLOCK } else { BLOCK_NUMBERS } / n.max(1);
             let most = most.clamp(1, if across { x.eps } else { 64 });
             // Scratch memory is taken for a whole block: a core with a single line needs no more than that line.
@@ -169,6 +171,8 @@ impl<T: KernelNumber> KernelTask for LineTask<T> {
         let (n, block) = (slice.inputs[0].n, slice.block);
         let give = slice.outputs[0].n;
         let (pitch, pitch_out) = (n + slice.apart, give + slice.apart);
+        // Some functions leave their values where the operand was, which saves a second buffer in the first-level
+        // cache.
         let in_place = self.line.in_place();
         let room = |wanted: bool| if wanted { pitch_out * block } else { 0 };
         let mut x = vec![T::default(); pitch * block];
@@ -188,6 +192,7 @@ impl<T: KernelNumber> KernelTask for LineTask<T> {
                 for (i, form) in slice.inputs.iter().enumerate().skip(1) {
                     let start = form.outer_offset(at);
                     let shared = form.is_shared();
+                    // A weight or a bias is the same for all lines, and is converted once.
                     if shared && others.held[i - 1] == Some(start) {
                         continue;
                     }
@@ -199,6 +204,8 @@ impl<T: KernelNumber> KernelTask for LineTask<T> {
                         form.load_lines(&self.loads[i], memory.inputs[i], start, which, into);
                     };
                 }
+                // Slices of the other operands are gathered once per block where they are the same for all of its
+                // lines.
                 let fixed = slice.inputs[1..].iter().all(TensorLines::is_shared);
                 let fixed = fixed.then(|| others.lines_at(slice, 0));
                 for k in 0..count {

@@ -37,8 +37,10 @@ impl<T: KeyedNumber> LineFunction<T> for SortedRow {
             PickRule::First(k) => (0, k),
             PickRule::Kth(k) => (k - 1, k),
             PickRule::Median => {
+                // The lower of two middle numbers, as in PyTorch.
                 let half = x.len().div_ceil(2);
                 match x.iter().position(|x| KeyedNumber::is_nan(*x)) {
+                    // A single NaN is the median, at the first place that has one.
                     Some(at) => {
                         write_picked(x, &[at], values, indices);
                         return;

@@ -31,6 +31,8 @@ impl LineFunction<f32> for QuantileOp {
         }
         // NaN is sorted last, so that the first ones are the others.
         let sorted = sorted_indices(x, false, x.len());
+        // In float64: with float32 the rank of a line of more than 2^24 elements would not be a whole number where
+        // it has to be.
         let rank = self.q * (real - 1) as f64;
         let low = rank.floor();
         let fraction = (rank - low) as f32;
@@ -43,6 +45,7 @@ impl LineFunction<f32> for QuantileOp {
             QuantileInterpolation::Nearest => at(rank.round_ties_even()),
             QuantileInterpolation::Midpoint => a + (b - a) * 0.5,
         };
+        // Two equal infinities: their difference would be NaN.
         values.fill(canonicalize_nan(if a == b { a } else { value }));
     }
 }

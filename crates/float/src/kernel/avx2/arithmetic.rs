@@ -2,15 +2,14 @@
 
 use std::arch::x86_64::*;
 
-use super::reader::{self, Avx2Reader};
+use super::lanes::{blend_masked, broadcast_u32, each, mask_nans};
 use super::row::{Avx2Dl16Codes, Avx2PanelCodes};
-use super::through::{blend_masked, broadcast_u32, each, mask_nans};
-use super::writer::{self, Avx2Writer};
-use super::{STEP_ELEMENTS, load_register, store_register};
+use super::{Avx2, load_register, store_register};
 use crate::arithmetic::{PairArithmetic, PairKernel};
 use crate::format::Format;
+use crate::kernel::vector::{ReadFormat, STEP_ELEMENTS, WriteFormat};
 use crate::minifloat::{F32_NAN, F32_SIGN};
-use crate::small::{DL16_DROPPED, DL16_INFINITE, DL16_MERGED, DL16_REBIAS};
+use crate::small::{DL16_DROPPED, DL16_INFINITE, DL16_MERGED, DL16_REBIAS, Dl16, Dl16Inf};
 
 /// The kernels of this file: operands in DL16, the result with infinities.
 pub(in crate::kernel) fn select_arithmetic_kernel(
@@ -91,18 +90,19 @@ unsafe fn run_pairs<F: Avx2PairOperation>(a: *const u8, b: *const u8, dst: *mut 
 unsafe fn run_any_codes<F: Avx2PairOperation>(a: *const u8, b: *const u8, dst: *mut u8) {
     // SAFETY: the caller's promise is passed on.
     unsafe {
-        let (x, y) = (reader::Avx2Dl16Reader::read_lanes(a), reader::Avx2Dl16Reader::read_lanes(b));
+        let (x, y) =
+            (<Avx2 as ReadFormat<Dl16>>::read_lanes(a), <Avx2 as ReadFormat<Dl16>>::read_lanes(b));
         let of = |(x, y)| {
             _mm256_castps_si256(F::apply_lanes(_mm256_castsi256_ps(x), _mm256_castsi256_ps(y)))
         };
         let lanes = each!([(x[0], y[0]), (x[1], y[1]), (x[2], y[2]), (x[3], y[3])], of);
         let lanes =
             each!(lanes, |bits| blend_masked(bits, mask_nans(bits), broadcast_u32(F32_NAN)));
-        writer::Avx2Dl16InfWriter::write_lanes::<false>(dst, lanes);
+        <Avx2 as WriteFormat<Dl16Inf>>::write_lanes::<false>(dst, lanes);
     }
 }
 
-/// What [`writer::Dl16Inf`] does, of numbers in the order of [`Avx2PanelCodes::widen_codes`], none of which is a NaN: packing undoes that
+/// What the writer of [`Dl16Inf`] does, of numbers in the order of [`Avx2PanelCodes::widen_codes`], none of which is a NaN: packing undoes that
 /// order.
 #[inline]
 #[target_feature(enable = "avx2")]

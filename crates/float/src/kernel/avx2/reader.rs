@@ -2,38 +2,20 @@
 
 use std::arch::x86_64::*;
 
-use super::through::{Avx2Lanes, blend_masked, broadcast_u32, each, mask_nans, with_sign_of};
+use super::Avx2;
+use super::lanes::{Avx2Lanes, blend_masked, broadcast_u32, each, mask_nans, with_sign_of};
 use super::{load_half_register, load_register};
+use crate::element::Bool;
+use crate::kernel::vector::ReadFormat;
 use crate::minifloat::{self, F32_INFINITY, F32_NAN, F32_QUIET, F32_SIGN};
-use crate::small::{DL16_DROPPED, DL16_INFINITE, DL16_MERGED, DL16_REBIAS};
-
-/// A format that is exact as binary32.
-pub(super) trait Avx2Reader {
-    /// Bytes of an element.
-    const SIZE: usize;
-
-    /// # Safety
-    /// The machine has AVX2 and F16C, and `src` is valid for 32 elements.
-    unsafe fn read_lanes(src: *const u8) -> Avx2Lanes;
-}
-
-pub(super) struct Avx2F32Reader;
-pub(super) struct Avx2F16Reader;
-pub(super) struct Avx2Bf16Reader;
-pub(super) struct Avx2Dl16Reader;
-pub(super) struct Avx2Dl16InfReader;
-pub(super) struct Avx2E4m3Reader;
-pub(super) struct Avx2E5m2Reader;
-pub(super) struct Avx2FnuzReader;
-pub(super) struct Avx2I16Reader;
-pub(super) struct Avx2I8Reader;
-pub(super) struct Avx2U8Reader;
-pub(super) struct Avx2BoolReader;
+use crate::small::{
+    Bf16, DL16_DROPPED, DL16_INFINITE, DL16_MERGED, DL16_REBIAS, Dl16, Dl16Inf, F8E4M3Fn, F8E5M2,
+    F8E5M2Fnuz, F16,
+};
 
 macro_rules! readers {
-    ($($name:ident, $size:literal: |$src:ident| $body:block)*) => {$(
-        impl Avx2Reader for $name {
-            const SIZE: usize = $size;
+    ($($format:ty: |$src:ident| $body:block)*) => {$(
+        impl ReadFormat<$format> for Avx2 {
             #[inline]
             #[target_feature(enable = "avx2,f16c")]
             unsafe fn read_lanes($src: *const u8) -> Avx2Lanes $body
@@ -42,16 +24,16 @@ macro_rules! readers {
 }
 
 readers! {
-    Avx2F32Reader, 4: |src| {
+    f32: |src| {
         // SAFETY: 32 elements are four vectors.
         unsafe { [load_register(src), load_register(src.add(32)), load_register(src.add(64)), load_register(src.add(96))] }
     }
-    Avx2F16Reader, 2: |src| {
+    F16: |src| {
         // SAFETY: 32 elements are four half vectors.
         each!(unsafe { load_u16_groups(src) }, f16_to_f32_bits)
     }
     // The upper half of a binary32.
-    Avx2Bf16Reader, 2: |src| {
+    Bf16: |src| {
         // SAFETY: 32 elements are two vectors.
         let codes = unsafe { load_spread_u16(src) };
         if any_above(codes, F32_INFINITY >> 16) {
@@ -62,7 +44,7 @@ readers! {
         }
         join_halves(codes, zero_registers())
     }
-    Avx2Dl16Reader, 2: |src| {
+    Dl16: |src| {
         // SAFETY: 32 elements are two vectors.
         let codes = unsafe { load_spread_u16(src) };
         if any_above(codes, DL16_MERGED - 1) {
@@ -70,7 +52,7 @@ readers! {
         }
         decode_dl16_numbers(codes)
     }
-    Avx2Dl16InfReader, 2: |src| {
+    Dl16Inf: |src| {
         // SAFETY: 32 elements are two vectors.
         let codes = unsafe { load_spread_u16(src) };
         if any_above(codes, DL16_INFINITE - 1) {
@@ -79,7 +61,7 @@ readers! {
         decode_dl16_numbers(codes)
     }
     // Moved to the places of a float16, the exponent reads 8 less than it is, subnormals included.
-    Avx2E4m3Reader, 1: |src| {
+    F8E4M3Fn: |src| {
         // SAFETY: 32 elements are one vector.
         each!(unsafe { load_u8_groups(src) }, |codes| {
             let code = _mm_cvtepu8_epi16(codes);
@@ -93,13 +75,13 @@ readers! {
         })
     }
     // The upper half of a float16.
-    Avx2E5m2Reader, 1: |src| {
+    F8E5M2: |src| {
         // SAFETY: 32 elements are one vector.
         each!(unsafe { load_u8_groups(src) }, |codes| {
             f16_to_f32_bits(_mm_slli_epi16::<8>(_mm_cvtepu8_epi16(codes)))
         })
     }
-    Avx2FnuzReader, 1: |src| {
+    F8E5M2Fnuz: |src| {
         // SAFETY: 32 elements are one vector.
         each!(unsafe { load_u8_groups(src) }, |codes| {
             let shape = minifloat::F8E5M2FNUZ;
@@ -115,19 +97,19 @@ readers! {
             blend_masked(signed, _mm256_cmpeq_epi32(code, broadcast_u32(0x80)), broadcast_u32(F32_NAN))
         })
     }
-    Avx2I16Reader, 2: |src| {
+    i16: |src| {
         // SAFETY: 32 elements are four half vectors.
         each!(unsafe { load_u16_groups(src) }, |codes| integers_to_f32_bits(_mm256_cvtepi16_epi32(codes)))
     }
-    Avx2I8Reader, 1: |src| {
+    i8: |src| {
         // SAFETY: 32 elements are one vector.
         each!(unsafe { load_u8_groups(src) }, |codes| integers_to_f32_bits(_mm256_cvtepi8_epi32(codes)))
     }
-    Avx2U8Reader, 1: |src| {
+    u8: |src| {
         // SAFETY: 32 elements are one vector.
         each!(unsafe { load_u8_groups(src) }, |codes| integers_to_f32_bits(_mm256_cvtepu8_epi32(codes)))
     }
-    Avx2BoolReader, 1: |src| {
+    Bool: |src| {
         // SAFETY: 32 elements are one vector.
         each!(unsafe { load_u8_groups(src) }, |codes| {
             let zero = _mm256_cmpeq_epi32(_mm256_cvtepu8_epi32(codes), _mm256_setzero_si256());

@@ -2,52 +2,36 @@
 
 use std::arch::x86_64::*;
 
+use super::Avx2;
+use super::lanes::{Avx2Lanes, blend_masked, broadcast_u32, each, mask_nans};
 use super::store_register;
-use super::through::{Avx2Lanes, blend_masked, broadcast_u32, each, mask_nans};
+use crate::kernel::vector::WriteFormat;
 use crate::minifloat::{self, F32_INFINITY, F32_QUIET, F32_SIGN, MinifloatShape, SpecialCodes};
-use crate::small::{DL16_DROPPED, DL16_INFINITE, DL16_MERGED, DL16_REBIAS};
-
-/// A format that binary32 numbers become.
-pub(super) trait Avx2Writer {
-    /// Bytes of an element.
-    const SIZE: usize;
-
-    /// # Safety
-    /// The machine has AVX2 and F16C, and `dst` is valid for 32 elements and aligned as
-    /// [`Step`](super::Step) says.
-    unsafe fn write_lanes<const STREAM: bool>(dst: *mut u8, lanes: Avx2Lanes);
-}
-
-pub(super) struct Avx2F32Writer;
-pub(super) struct Avx2F16Writer;
-pub(super) struct Avx2Bf16Writer;
-pub(super) struct Avx2Dl16Writer;
-pub(super) struct Avx2Dl16InfWriter;
-pub(super) struct Avx2E4m3Writer;
-pub(super) struct Avx2E5m2Writer;
-pub(super) struct Avx2FnuzWriter;
+use crate::small::{
+    Bf16, DL16_DROPPED, DL16_INFINITE, DL16_MERGED, DL16_REBIAS, Dl16, Dl16Inf, F8E4M3Fn, F8E5M2,
+    F8E5M2Fnuz, F16,
+};
 
 /// An 8-bit format, as a type so that its numbers are constants of the kernels.
 trait Avx2SmallFormat {
     const SHAPE: MinifloatShape;
 }
 
-impl Avx2SmallFormat for Avx2E4m3Writer {
+impl Avx2SmallFormat for F8E4M3Fn {
     const SHAPE: MinifloatShape = minifloat::F8E4M3FN;
 }
 
-impl Avx2SmallFormat for Avx2E5m2Writer {
+impl Avx2SmallFormat for F8E5M2 {
     const SHAPE: MinifloatShape = minifloat::F8E5M2;
 }
 
-impl Avx2SmallFormat for Avx2FnuzWriter {
+impl Avx2SmallFormat for F8E5M2Fnuz {
     const SHAPE: MinifloatShape = minifloat::F8E5M2FNUZ;
 }
 
 macro_rules! writers {
-    ($($name:ident, $size:literal: |$dst:ident, $lanes:ident| $body:block)*) => {$(
-        impl Avx2Writer for $name {
-            const SIZE: usize = $size;
+    ($($format:ty: |$dst:ident, $lanes:ident| $body:block)*) => {$(
+        impl WriteFormat<$format> for Avx2 {
             #[inline]
             #[target_feature(enable = "avx2,f16c")]
             unsafe fn write_lanes<const STREAM: bool>($dst: *mut u8, $lanes: Avx2Lanes) $body
@@ -58,7 +42,7 @@ macro_rules! writers {
 const ROUND: i32 = _MM_FROUND_TO_NEAREST_INT;
 
 writers! {
-    Avx2F32Writer, 4: |dst, lanes| {
+    f32: |dst, lanes| {
         let [a, b, c, d] = lanes;
         // SAFETY: 32 elements are four vectors.
         unsafe {
@@ -68,7 +52,7 @@ writers! {
             store_register::<STREAM>(dst.add(96), d);
         }
     }
-    Avx2F16Writer, 2: |dst, lanes| {
+    F16: |dst, lanes| {
         let [a, b, c, d] =
             each!(lanes, |bits| _mm256_cvtps_ph::<ROUND>(_mm256_castsi256_ps(bits)));
         // SAFETY: 32 elements are two vectors.
@@ -77,7 +61,7 @@ writers! {
             store_register::<STREAM>(dst.add(32), _mm256_set_m128i(d, c));
         }
     }
-    Avx2Bf16Writer, 2: |dst, lanes| {
+    Bf16: |dst, lanes| {
         let codes = each!(lanes, |bits| {
             let even = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), broadcast_u32(1));
             let rounded = _mm256_add_epi32(_mm256_add_epi32(bits, broadcast_u32(0x7fff)), even);
@@ -87,13 +71,13 @@ writers! {
         // SAFETY: the caller's promise is passed on.
         unsafe { store_u16_codes::<STREAM>(dst, codes) }
     }
-    Avx2Dl16Writer, 2: |dst, lanes| {
+    Dl16: |dst, lanes| {
         let codes = each!(lanes, round_to_dl16);
         let merged = _mm256_set1_epi16(0x7fff);
         // SAFETY: the caller's promise is passed on.
         unsafe { store_dl16_codes::<STREAM>(dst, lanes, pack_dl16_codes(codes), merged) }
     }
-    Avx2Dl16InfWriter, 2: |dst, lanes| {
+    Dl16Inf: |dst, lanes| {
         let codes = pack_dl16_codes(each!(lanes, round_to_dl16));
         let any = _mm256_or_si256(codes[0], codes[1]);
         let packed = if _mm256_testz_si256(any, _mm256_set1_epi16(i16::MIN)) == 0 {
@@ -107,21 +91,21 @@ writers! {
         // SAFETY: the caller's promise is passed on.
         unsafe { store_dl16_codes::<STREAM>(dst, lanes, packed, merged) }
     }
-    Avx2E4m3Writer, 1: |dst, lanes| {
+    F8E4M3Fn: |dst, lanes| {
         // SAFETY: 32 elements are one vector.
-        unsafe { store_register::<STREAM>(dst, encode_small_bytes::<Avx2E4m3Writer>(lanes)) }
+        unsafe { store_register::<STREAM>(dst, encode_small_bytes::<F8E4M3Fn>(lanes)) }
     }
-    Avx2E5m2Writer, 1: |dst, lanes| {
+    F8E5M2: |dst, lanes| {
         // SAFETY: 32 elements are one vector.
-        unsafe { store_register::<STREAM>(dst, encode_small_bytes::<Avx2E5m2Writer>(lanes)) }
+        unsafe { store_register::<STREAM>(dst, encode_small_bytes::<F8E5M2>(lanes)) }
     }
-    Avx2FnuzWriter, 1: |dst, lanes| {
+    F8E5M2Fnuz: |dst, lanes| {
         // SAFETY: 32 elements are one vector.
-        unsafe { store_register::<STREAM>(dst, encode_small_bytes::<Avx2FnuzWriter>(lanes)) }
+        unsafe { store_register::<STREAM>(dst, encode_small_bytes::<F8E5M2Fnuz>(lanes)) }
     }
 }
 
-/// The number that stands for an infinity.
+/// The encoding of infinity.
 const DL16_INFINITE_CODE: i16 = 0x7dfe;
 const _: () = assert!(DL16_INFINITE == 0x7dfe);
 
@@ -179,7 +163,7 @@ unsafe fn store_dl16_codes<const STREAM: bool>(
     }
 }
 
-/// [`MinifloatShape::encode_magnitudes`] on 8 numbers without their sign.
+/// [`MinifloatShape::encode_f32_bits`] on 8 numbers without their sign.
 ///
 /// Adding a power of two whose last place is that of the code rounds to it, ties to even. The power
 /// follows the number, from the binade of the smallest normal number to the one past the largest.

@@ -2,15 +2,14 @@
 
 use std::arch::x86_64::*;
 
-use super::reader::{self, Avx512Reader};
+use super::lanes::{both, broadcast_u32, mask_nans};
 use super::row::{Avx512Dl16Codes, Avx512PanelCodes};
-use super::through::{both, broadcast_u32, mask_nans};
-use super::writer::{self, Avx512Writer};
-use super::{STEP_ELEMENTS, store_register};
+use super::{Avx512, store_register};
 use crate::arithmetic::{PairArithmetic, PairKernel};
 use crate::format::Format;
+use crate::kernel::vector::{ReadFormat, STEP_ELEMENTS, WriteFormat};
 use crate::minifloat::{F32_NAN, F32_SIGN};
-use crate::small::{DL16_DROPPED, DL16_INFINITE, DL16_MERGED, DL16_REBIAS};
+use crate::small::{DL16_DROPPED, DL16_INFINITE, DL16_MERGED, DL16_REBIAS, Dl16, Dl16Inf};
 
 /// The kernels of this file: operands in DL16, the result with infinities.
 pub(in crate::kernel) fn select_arithmetic_kernel(
@@ -90,8 +89,10 @@ unsafe fn run_pairs<F: Avx512PairOperation>(
 unsafe fn run_any_codes<F: Avx512PairOperation>(a: *const u8, b: *const u8, dst: *mut u8) {
     // SAFETY: the caller's promise is passed on.
     unsafe {
-        let ([a, c], [b, d]) =
-            (reader::Avx512Dl16Reader::read_lanes(a), reader::Avx512Dl16Reader::read_lanes(b));
+        let ([a, c], [b, d]) = (
+            <Avx512 as ReadFormat<Dl16>>::read_lanes(a),
+            <Avx512 as ReadFormat<Dl16>>::read_lanes(b),
+        );
         let of = |(a, b)| {
             _mm512_castps_si512(F::apply_lanes(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b)))
         };
@@ -101,11 +102,11 @@ unsafe fn run_any_codes<F: Avx512PairOperation>(a: *const u8, b: *const u8, dst:
             mask_nans(bits),
             broadcast_u32(F32_NAN)
         ));
-        writer::Avx512Dl16InfWriter::write_lanes::<false>(dst, lanes);
+        <Avx512 as WriteFormat<Dl16Inf>>::write_lanes::<false>(dst, lanes);
     }
 }
 
-/// What [`writer::Dl16Inf`] does, of numbers in the order of [`Avx512PanelCodes::widen`], none of which is a NaN: packing undoes that
+/// What the writer of [`Dl16Inf`] does, of numbers in the order of [`Avx512PanelCodes::widen_codes`], none of which is a NaN: packing undoes that
 /// order.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]

@@ -2,42 +2,19 @@
 
 use std::arch::x86_64::*;
 
-use super::through::{Avx512Lanes, both, broadcast_u32, mask_nans, with_sign_of};
+use super::Avx512;
+use super::lanes::{Avx512Lanes, both, broadcast_u32, mask_nans, with_sign_of};
+use crate::element::Bool;
+use crate::kernel::vector::ReadFormat;
 use crate::minifloat::{self, F32_INFINITY, F32_NAN, F32_QUIET, F32_SIGN};
-use crate::small::{DL16_DROPPED, DL16_INFINITE, DL16_MERGED, DL16_REBIAS};
-
-/// A format that becomes binary32: exactly, or rounded to odd (64-bit floats, 32- and 64-bit
-/// integers).
-pub(super) trait Avx512Reader {
-    /// Bytes of an element.
-    const SIZE: usize;
-
-    /// # Safety
-    /// The machine has AVX-512, and `src` is valid for 32 elements.
-    unsafe fn read_lanes(src: *const u8) -> Avx512Lanes;
-}
-
-pub(super) struct Avx512F64Reader;
-pub(super) struct Avx512F32Reader;
-pub(super) struct Avx512F16Reader;
-pub(super) struct Avx512Bf16Reader;
-pub(super) struct Avx512Dl16Reader;
-pub(super) struct Avx512Dl16InfReader;
-pub(super) struct Avx512E4m3Reader;
-pub(super) struct Avx512E5m2Reader;
-pub(super) struct Avx512FnuzReader;
-pub(super) struct Avx512I64Reader;
-pub(super) struct Avx512I32Reader;
-pub(super) struct Avx512U32Reader;
-pub(super) struct Avx512I16Reader;
-pub(super) struct Avx512I8Reader;
-pub(super) struct Avx512U8Reader;
-pub(super) struct Avx512BoolReader;
+use crate::small::{
+    Bf16, DL16_DROPPED, DL16_INFINITE, DL16_MERGED, DL16_REBIAS, Dl16, Dl16Inf, F8E4M3Fn, F8E5M2,
+    F8E5M2Fnuz, F16,
+};
 
 macro_rules! readers {
-    ($($name:ident, $size:literal: |$src:ident| $body:block)*) => {$(
-        impl Avx512Reader for $name {
-            const SIZE: usize = $size;
+    ($($format:ty: |$src:ident| $body:block)*) => {$(
+        impl ReadFormat<$format> for Avx512 {
             #[inline]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             unsafe fn read_lanes($src: *const u8) -> Avx512Lanes $body
@@ -46,15 +23,15 @@ macro_rules! readers {
 }
 
 readers! {
-    Avx512F32Reader, 4: |src| {
+    f32: |src| {
         // SAFETY: 32 elements are two vectors.
         unsafe { [_mm512_loadu_si512(src.cast()), _mm512_loadu_si512(src.add(64).cast())] }
     }
-    Avx512F16Reader, 2: |src| {
+    F16: |src| {
         // SAFETY: 32 elements are one vector.
         f16_to_f32_bits(unsafe { _mm512_loadu_si512(src.cast()) })
     }
-    Avx512Bf16Reader, 2: |src| {
+    Bf16: |src| {
         // SAFETY: 32 elements are one vector.
         both!(widen_u16_codes(unsafe { _mm512_loadu_si512(src.cast()) }), |code| {
             let bits = _mm512_slli_epi32::<16>(code);
@@ -62,7 +39,7 @@ readers! {
             _mm512_mask_or_epi32(bits, nan, bits, broadcast_u32(F32_QUIET))
         })
     }
-    Avx512Dl16Reader, 2: |src| {
+    Dl16: |src| {
         // SAFETY: 32 elements are one vector.
         both!(widen_u16_codes(unsafe { _mm512_loadu_si512(src.cast()) }), |code| {
             let magnitude = _mm512_and_si512(code, broadcast_u32(0x7fff));
@@ -74,7 +51,7 @@ readers! {
             with_sign(value, _mm512_slli_epi32::<16>(code))
         })
     }
-    Avx512Dl16InfReader, 2: |src| {
+    Dl16Inf: |src| {
         // SAFETY: 32 elements are one vector.
         both!(widen_u16_codes(unsafe { _mm512_loadu_si512(src.cast()) }), |code| {
             let magnitude = _mm512_and_si512(code, broadcast_u32(0x7fff));
@@ -89,7 +66,7 @@ readers! {
         })
     }
     // Moved to the places of a float16, the exponent reads 8 less than it is, subnormals included.
-    Avx512E4m3Reader, 1: |src| {
+    F8E4M3Fn: |src| {
         // SAFETY: 32 elements are half a vector.
         let code = _mm512_cvtepu8_epi16(unsafe { _mm256_loadu_si256(src.cast()) });
         let magnitude = _mm512_and_si512(code, _mm512_set1_epi16(0x7f));
@@ -103,12 +80,12 @@ readers! {
         })
     }
     // The upper half of a float16.
-    Avx512E5m2Reader, 1: |src| {
+    F8E5M2: |src| {
         // SAFETY: 32 elements are half a vector.
         let code = _mm512_cvtepu8_epi16(unsafe { _mm256_loadu_si256(src.cast()) });
         f16_to_f32_bits(_mm512_slli_epi16::<8>(code))
     }
-    Avx512FnuzReader, 1: |src| {
+    F8E5M2Fnuz: |src| {
         // SAFETY: 32 elements are half a vector.
         both!(widen_u16_codes(_mm512_cvtepu8_epi16(unsafe { _mm256_loadu_si256(src.cast()) })), |code| {
             let shape = minifloat::F8E5M2FNUZ;
@@ -124,48 +101,48 @@ readers! {
             _mm512_mask_mov_epi32(signed, nan, broadcast_u32(F32_NAN))
         })
     }
-    Avx512I16Reader, 2: |src| {
+    i16: |src| {
         // SAFETY: 32 elements are one vector.
         integers_to_f32_bits(unsafe { _mm512_loadu_si512(src.cast()) })
     }
-    Avx512I8Reader, 1: |src| {
+    i8: |src| {
         // SAFETY: 32 elements are half a vector.
         integers_to_f32_bits(_mm512_cvtepi8_epi16(unsafe { _mm256_loadu_si256(src.cast()) }))
     }
-    Avx512U8Reader, 1: |src| {
+    u8: |src| {
         // SAFETY: 32 elements are half a vector.
         integers_to_f32_bits(_mm512_cvtepu8_epi16(unsafe { _mm256_loadu_si256(src.cast()) }))
     }
-    Avx512BoolReader, 1: |src| {
+    Bool: |src| {
         // SAFETY: 32 elements are half a vector.
         let byte = unsafe { _mm256_loadu_si256(src.cast()) };
         let one = _mm256_maskz_set1_epi8(_mm256_test_epi8_mask(byte, byte), 1);
         integers_to_f32_bits(_mm512_cvtepu8_epi16(one))
     }
-    Avx512F64Reader, 8: |src| {
+    f64: |src| {
         // SAFETY: 32 elements are four vectors, and these are their places.
         both!([src, src.wrapping_add(128)], |src: *const u8| unsafe {
             join_halves(load_f64_to_odd(src), load_f64_to_odd(src.add(64)))
         })
     }
-    Avx512I64Reader, 8: |src| {
+    i64: |src| {
         // SAFETY: 32 elements are four vectors, and these are their places.
         both!([src, src.wrapping_add(128)], |src: *const u8| unsafe {
             join_halves(load_i64_to_odd(src), load_i64_to_odd(src.add(64)))
         })
     }
-    Avx512I32Reader, 4: |src| {
+    i32: |src| {
         // SAFETY: the caller's promise, on elements of the same size.
-        both!(unsafe { Avx512F32Reader::read_lanes(src) }, |value| {
+        both!(unsafe { <Avx512 as ReadFormat<f32>>::read_lanes(src) }, |value| {
             let cut = _mm512_cvt_roundepi32_ps::<TRUNCATE_MODE>(value);
             let inexact = _mm512_cmpneq_epi32_mask(_mm512_cvttps_epi32(cut), value);
             let bits = _mm512_castps_si512(cut);
             _mm512_mask_or_epi32(bits, inexact, bits, broadcast_u32(1))
         })
     }
-    Avx512U32Reader, 4: |src| {
+    u32: |src| {
         // SAFETY: the caller's promise, on elements of the same size.
-        both!(unsafe { Avx512F32Reader::read_lanes(src) }, |value| {
+        both!(unsafe { <Avx512 as ReadFormat<f32>>::read_lanes(src) }, |value| {
             let cut = _mm512_cvt_roundepu32_ps::<TRUNCATE_MODE>(value);
             let inexact = _mm512_cmpneq_epi32_mask(_mm512_cvttps_epu32(cut), value);
             let bits = _mm512_castps_si512(cut);

@@ -2,41 +2,19 @@
 
 use std::arch::x86_64::*;
 
-use super::through::{Avx512Lanes, both, broadcast_u32, mask_nans, with_sign_of};
+use super::Avx512;
+use super::lanes::{Avx512Lanes, both, broadcast_u32, mask_nans, with_sign_of};
 use super::{store_half_register, store_register};
+use crate::kernel::vector::WriteFormat;
 use crate::minifloat::{self, F32_QUIET, F32_SIGN, MinifloatShape, SpecialCodes};
-use crate::small::{DL16_DROPPED, DL16_INFINITE, DL16_MERGED, DL16_REBIAS};
-
-/// A format that binary32 numbers become.
-pub(super) trait Avx512Writer {
-    /// Bytes of an element.
-    const SIZE: usize;
-
-    /// # Safety
-    /// The machine has AVX-512, and `dst` is valid for 32 elements and aligned as
-    /// [`Step`](super::Step) says.
-    unsafe fn write_lanes<const STREAM: bool>(dst: *mut u8, lanes: Avx512Lanes);
-}
-
-pub(super) struct Avx512F32Writer;
-pub(super) struct Avx512F16Writer;
-pub(super) struct Avx512Bf16Writer;
-pub(super) struct Avx512Dl16Writer;
-pub(super) struct Avx512Dl16InfWriter;
-pub(super) struct Avx512E4m3Writer;
-pub(super) struct Avx512E5m2Writer;
-pub(super) struct Avx512FnuzWriter;
-pub(super) struct Avx512I64Writer;
-pub(super) struct Avx512I32Writer;
-pub(super) struct Avx512U32Writer;
-pub(super) struct Avx512I16Writer;
-pub(super) struct Avx512I8Writer;
-pub(super) struct Avx512U8Writer;
+use crate::small::{
+    Bf16, DL16_DROPPED, DL16_INFINITE, DL16_MERGED, DL16_REBIAS, Dl16, Dl16Inf, F8E4M3Fn, F8E5M2,
+    F8E5M2Fnuz, F16,
+};
 
 macro_rules! writers {
-    ($($name:ident, $size:literal: |$dst:ident, $lanes:ident| $body:block)*) => {$(
-        impl Avx512Writer for $name {
-            const SIZE: usize = $size;
+    ($($format:ty: |$dst:ident, $lanes:ident| $body:block)*) => {$(
+        impl WriteFormat<$format> for Avx512 {
             #[inline]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
             unsafe fn write_lanes<const STREAM: bool>($dst: *mut u8, $lanes: Avx512Lanes) $body
@@ -47,14 +25,14 @@ macro_rules! writers {
 const ROUND_MODE: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 
 writers! {
-    Avx512F32Writer, 4: |dst, lanes| {
+    f32: |dst, lanes| {
         // SAFETY: 32 elements are two vectors.
         unsafe {
             store_register::<STREAM>(dst, lanes[0]);
             store_register::<STREAM>(dst.add(64), lanes[1]);
         }
     }
-    Avx512F16Writer, 2: |dst, lanes| {
+    F16: |dst, lanes| {
         let [low, high] = both!(lanes, |bits| _mm512_cvtps_ph::<ROUND_MODE>(_mm512_castsi512_ps(bits)));
         // SAFETY: 32 elements are two half vectors.
         unsafe {
@@ -62,7 +40,7 @@ writers! {
             store_half_register::<STREAM>(dst.add(32), high);
         }
     }
-    Avx512Bf16Writer, 2: |dst, lanes| {
+    Bf16: |dst, lanes| {
         let codes = both!(lanes, |bits| {
             let even = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), broadcast_u32(1));
             let rounded = _mm512_add_epi32(_mm512_add_epi32(bits, broadcast_u32(0x7fff)), even);
@@ -73,7 +51,7 @@ writers! {
         // SAFETY: 32 elements are one vector.
         unsafe { store_register::<STREAM>(dst, narrow_to_u16(codes)) }
     }
-    Avx512Dl16Writer, 2: |dst, lanes| {
+    Dl16: |dst, lanes| {
         let codes = both!(lanes, |bits| {
             let magnitude = _mm512_and_si512(bits, broadcast_u32(!F32_SIGN));
             let rounded = _mm512_add_epi32(magnitude, broadcast_u32(1 << (DL16_DROPPED - 1)));
@@ -85,7 +63,7 @@ writers! {
         // SAFETY: 32 elements are one vector.
         unsafe { store_register::<STREAM>(dst, narrow_to_u16(codes)) }
     }
-    Avx512Dl16InfWriter, 2: |dst, lanes| {
+    Dl16Inf: |dst, lanes| {
         let codes = both!(lanes, |bits| {
             let magnitude = _mm512_and_si512(bits, broadcast_u32(!F32_SIGN));
             let rounded = _mm512_add_epi32(magnitude, broadcast_u32(1 << (DL16_DROPPED - 1)));
@@ -98,22 +76,22 @@ writers! {
         // SAFETY: 32 elements are one vector.
         unsafe { store_register::<STREAM>(dst, narrow_to_u16(codes)) }
     }
-    Avx512E4m3Writer, 1: |dst, lanes| {
+    F8E4M3Fn: |dst, lanes| {
         let codes = both!(lanes, |bits| encode_magnitudes(bits, minifloat::F8E4M3FN));
         // SAFETY: 32 elements are half a vector.
         unsafe { store_half_register::<STREAM>(dst, _mm512_cvtepi16_epi8(narrow_to_u16(codes))) }
     }
-    Avx512E5m2Writer, 1: |dst, lanes| {
+    F8E5M2: |dst, lanes| {
         let codes = both!(lanes, |bits| encode_magnitudes(bits, minifloat::F8E5M2));
         // SAFETY: 32 elements are half a vector.
         unsafe { store_half_register::<STREAM>(dst, _mm512_cvtepi16_epi8(narrow_to_u16(codes))) }
     }
-    Avx512FnuzWriter, 1: |dst, lanes| {
+    F8E5M2Fnuz: |dst, lanes| {
         let codes = both!(lanes, |bits| encode_magnitudes(bits, minifloat::F8E5M2FNUZ));
         // SAFETY: 32 elements are half a vector.
         unsafe { store_half_register::<STREAM>(dst, _mm512_cvtepi16_epi8(narrow_to_u16(codes))) }
     }
-    Avx512I64Writer, 8: |dst, lanes| {
+    i64: |dst, lanes| {
         for (half, bits) in lanes.into_iter().enumerate() {
             let low = saturate_to_i64(_mm512_castsi512_si256(bits));
             let high = saturate_to_i64(_mm512_extracti64x4_epi64::<1>(bits));
@@ -124,7 +102,7 @@ writers! {
             }
         }
     }
-    Avx512I32Writer, 4: |dst, lanes| {
+    i32: |dst, lanes| {
         let [low, high] = both!(lanes, saturate_to_i32);
         // SAFETY: 32 elements are two vectors.
         unsafe {
@@ -133,7 +111,7 @@ writers! {
         }
     }
     // Past the range the instruction gives all ones, which is right above it only.
-    Avx512U32Writer, 4: |dst, lanes| {
+    u32: |dst, lanes| {
         let [low, high] = both!(lanes, |bits| {
             let value = _mm512_castsi512_ps(bits);
             let above = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(value, _mm512_setzero_ps());
@@ -145,22 +123,22 @@ writers! {
             store_register::<STREAM>(dst.add(64), high);
         }
     }
-    Avx512I16Writer, 2: |dst, lanes| {
+    i16: |dst, lanes| {
         // SAFETY: 32 elements are one vector.
         unsafe { store_register::<STREAM>(dst, saturate_to_i16(lanes)) }
     }
-    Avx512I8Writer, 1: |dst, lanes| {
+    i8: |dst, lanes| {
         // SAFETY: 32 elements are half a vector.
         unsafe { store_half_register::<STREAM>(dst, _mm512_cvtsepi16_epi8(saturate_to_i16(lanes))) }
     }
-    Avx512U8Writer, 1: |dst, lanes| {
+    u8: |dst, lanes| {
         let positive = _mm512_max_epi16(saturate_to_i16(lanes), _mm512_setzero_si512());
         // SAFETY: 32 elements are half a vector.
         unsafe { store_half_register::<STREAM>(dst, _mm512_cvtusepi16_epi8(positive)) }
     }
 }
 
-/// [`MinifloatShape::encode_magnitudes`] on 16 numbers, 8-bit shapes only.
+/// [`MinifloatShape::encode_f32_bits`] on 16 numbers, 8-bit shapes only.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 fn encode_magnitudes(bits: __m512i, shape: MinifloatShape) -> __m512i {

@@ -2,35 +2,28 @@
 
 use std::arch::aarch64::*;
 
-use super::through::{NeonLanes, blend_masked, broadcast_u32, mask_nans};
+use super::Neon;
+use super::lanes::{NeonLanes, blend_masked, broadcast_u32, mask_nans};
 use super::{load_register, load_u16_register};
+use crate::element::Bool;
+use crate::kernel::vector::ReadFormat;
 use crate::minifloat::{self, F32_INFINITY, F32_NAN, F32_QUIET, F32_SIGN};
-use crate::small::{DL16_DROPPED, DL16_INFINITE, DL16_MERGED, DL16_REBIAS};
-
-/// A format that is exact as binary32.
-pub(super) trait NeonReader {
-    /// Bytes of an element.
-    const SIZE: usize;
-
-    /// # Safety
-    /// The machine has NEON, and `src` is valid for 32 elements.
-    unsafe fn read_lanes(src: *const u8) -> NeonLanes;
-}
+use crate::small::{
+    Bf16, DL16_DROPPED, DL16_INFINITE, DL16_MERGED, DL16_REBIAS, Dl16, Dl16Inf, F8E4M3Fn, F8E5M2,
+    F8E5M2Fnuz, F16,
+};
 
 /// Formats of 16 bits: eight codes to eight numbers.
 macro_rules! sixteen {
-    ($($name:ident: |$codes:ident| $body:block)*) => {$(
-        pub(super) struct $name;
-
-        impl Reader for $name {
-            const SIZE: usize = 2;
+    ($($format:ty: |$codes:ident| $body:block)*) => {$(
+        impl ReadFormat<$format> for Neon {
             #[inline]
             #[target_feature(enable = "neon")]
-            unsafe fn read(src: *const u8) -> Lanes {
+            unsafe fn read_lanes(src: *const u8) -> NeonLanes {
                 let some = |$codes: uint16x8_t| -> [uint32x4_t; 2] { $body };
                 // SAFETY: 32 elements are four registers.
                 let ([a, b], [c, d], [e, f], [g, h]) = unsafe {
-                    let at = |k: usize| some(get16(src.add(16 * k)));
+                    let at = |k: usize| some(load_u16_register(src.add(16 * k)));
                     (at(0), at(1), at(2), at(3))
                 };
                 [a, b, c, d, e, f, g, h]
@@ -41,17 +34,14 @@ macro_rules! sixteen {
 
 /// Formats of 8 bits: eight codes to eight numbers.
 macro_rules! eight {
-    ($($name:ident: |$codes:ident| $body:block)*) => {$(
-        pub(super) struct $name;
-
-        impl Reader for $name {
-            const SIZE: usize = 1;
+    ($($format:ty: |$codes:ident| $body:block)*) => {$(
+        impl ReadFormat<$format> for Neon {
             #[inline]
             #[target_feature(enable = "neon")]
-            unsafe fn read(src: *const u8) -> Lanes {
+            unsafe fn read_lanes(src: *const u8) -> NeonLanes {
                 let some = |$codes: uint8x8_t| -> [uint32x4_t; 2] { $body };
                 // SAFETY: 32 elements are two registers.
-                let (low, high) = unsafe { (get(src), get(src.add(16))) };
+                let (low, high) = unsafe { (load_register(src), load_register(src.add(16))) };
                 let ([a, b], [c, d]) = (some(vget_low_u8(low)), some(vget_high_u8(low)));
                 let ([e, f], [g, h]) = (some(vget_low_u8(high)), some(vget_high_u8(high)));
                 [a, b, c, d, e, f, g, h]
@@ -60,11 +50,7 @@ macro_rules! eight {
     )*};
 }
 
-pub(super) struct NeonF32Reader;
-
-impl NeonReader for NeonF32Reader {
-    const SIZE: usize = 4;
-
+impl ReadFormat<f32> for Neon {
     #[inline]
     #[target_feature(enable = "neon")]
     unsafe fn read_lanes(src: *const u8) -> NeonLanes {
@@ -92,7 +78,7 @@ sixteen! {
     Dl16Inf: |codes| {
         decode_dl16_codes(codes, DL16_INFINITE)
     }
-    I16: |codes| {
+    i16: |codes| {
         let codes = vreinterpretq_s16_u16(codes);
         [integers_to_f32_bits(vmovl_s16(vget_low_s16(codes))), integers_to_f32_bits(vmovl_high_s16(codes))]
     }
@@ -100,7 +86,7 @@ sixteen! {
 
 eight! {
     // Moved to the places of a float16, the exponent reads 8 less than it is, subnormals included.
-    E4m3: |codes| {
+    F8E4M3Fn: |codes| {
         let code = vmovl_u8(codes);
         let magnitude = vandq_u16(code, vdupq_n_u16(0x7f));
         let nan = vceqq_u16(magnitude, vdupq_n_u16(0x7f));
@@ -113,18 +99,18 @@ eight! {
         [scaled(low), scaled(high)]
     }
     // The upper half of a float16.
-    E5m2: |codes| {
+    F8E5M2: |codes| {
         f16_to_f32_bits(vshll_n_u8::<8>(codes))
     }
-    Fnuz: |codes| {
+    F8E5M2Fnuz: |codes| {
         let code = vmovl_u8(codes);
         [decode_fnuz_codes(vmovl_u16(vget_low_u16(code))), decode_fnuz_codes(vmovl_high_u16(code))]
     }
-    I8: |codes| {
+    i8: |codes| {
         let wide = vmovl_s8(vreinterpret_s8_u8(codes));
         [integers_to_f32_bits(vmovl_s16(vget_low_s16(wide))), integers_to_f32_bits(vmovl_high_s16(wide))]
     }
-    U8: |codes| {
+    u8: |codes| {
         let wide = vreinterpretq_s16_u16(vmovl_u8(codes));
         [integers_to_f32_bits(vmovl_s16(vget_low_s16(wide))), integers_to_f32_bits(vmovl_high_s16(wide))]
     }

@@ -2,37 +2,29 @@
 
 use std::arch::aarch64::*;
 
-use super::through::{NeonLanes, blend_masked, broadcast_u32, mask_nans};
+use super::Neon;
+use super::lanes::{NeonLanes, blend_masked, broadcast_u32, mask_nans};
 use super::{store_register_pair, store_u16_pair};
+use crate::kernel::vector::WriteFormat;
 use crate::minifloat::{self, F32_INFINITY, F32_QUIET, F32_SIGN, MinifloatShape, SpecialCodes};
-use crate::small::{DL16_DROPPED, DL16_INFINITE, DL16_MERGED, DL16_REBIAS};
-
-/// A format that binary32 numbers become.
-pub(super) trait NeonWriter {
-    /// Bytes of an element.
-    const SIZE: usize;
-
-    /// # Safety
-    /// The machine has NEON, and `dst` is valid for 32 elements.
-    unsafe fn write_lanes<const STREAM: bool>(dst: *mut u8, lanes: NeonLanes);
-}
+use crate::small::{
+    Bf16, DL16_DROPPED, DL16_INFINITE, DL16_MERGED, DL16_REBIAS, Dl16, Dl16Inf, F8E4M3Fn, F8E5M2,
+    F8E5M2Fnuz, F16,
+};
 
 /// Formats of 16 bits: eight numbers to eight codes.
 macro_rules! sixteen {
-    ($($name:ident: |$low:ident, $high:ident| $body:block)*) => {$(
-        pub(super) struct $name;
-
-        impl Writer for $name {
-            const SIZE: usize = 2;
+    ($($format:ty: |$low:ident, $high:ident| $body:block)*) => {$(
+        impl WriteFormat<$format> for Neon {
             #[inline]
             #[target_feature(enable = "neon")]
-            unsafe fn write<const STREAM: bool>(dst: *mut u8, lanes: Lanes) {
+            unsafe fn write_lanes<const STREAM: bool>(dst: *mut u8, lanes: NeonLanes) {
                 let some = |$low: uint32x4_t, $high: uint32x4_t| -> uint16x8_t { $body };
                 let [a, b, c, d, e, f, g, h] = lanes;
                 // SAFETY: 32 elements are four registers.
                 unsafe {
-                    put16::<STREAM>(dst, some(a, b), some(c, d));
-                    put16::<STREAM>(dst.add(32), some(e, f), some(g, h));
+                    store_u16_pair::<STREAM>(dst, some(a, b), some(c, d));
+                    store_u16_pair::<STREAM>(dst.add(32), some(e, f), some(g, h));
                 }
             }
         }
@@ -45,32 +37,26 @@ trait NeonSmallFormat {
 }
 
 macro_rules! eight {
-    ($($name:ident: $shape:ident)*) => {$(
-        pub(super) struct $name;
-
-        impl Small for $name {
-            const SHAPE: Shape = minifloat::$shape;
+    ($($format:ident: $shape:ident)*) => {$(
+        impl NeonSmallFormat for $format {
+            const SHAPE: MinifloatShape = minifloat::$shape;
         }
 
-        impl Writer for $name {
-            const SIZE: usize = 1;
+        impl WriteFormat<$format> for Neon {
             #[inline]
             #[target_feature(enable = "neon")]
-            unsafe fn write<const STREAM: bool>(dst: *mut u8, lanes: Lanes) {
+            unsafe fn write_lanes<const STREAM: bool>(dst: *mut u8, lanes: NeonLanes) {
                 let [a, b, c, d, e, f, g, h] = lanes;
-                let codes = [small::<$name>([a, b, c, d]), small::<$name>([e, f, g, h])];
+                let low = encode_small_bytes::<$format>([a, b, c, d]);
+                let high = encode_small_bytes::<$format>([e, f, g, h]);
                 // SAFETY: 32 elements are two registers.
-                unsafe { put::<STREAM>(dst, codes) }
+                unsafe { store_register_pair::<STREAM>(dst, [low, high]) }
             }
         }
     )*};
 }
 
-pub(super) struct NeonF32Writer;
-
-impl NeonWriter for NeonF32Writer {
-    const SIZE: usize = 4;
-
+impl WriteFormat<f32> for Neon {
     #[inline]
     #[target_feature(enable = "neon")]
     unsafe fn write_lanes<const STREAM: bool>(dst: *mut u8, lanes: NeonLanes) {
@@ -112,9 +98,9 @@ sixteen! {
 }
 
 eight! {
-    E4m3: F8E4M3FN
-    E5m2: F8E5M2
-    Fnuz: F8E5M2FNUZ
+    F8E4M3Fn: F8E4M3FN
+    F8E5M2: F8E5M2
+    F8E5M2Fnuz: F8E5M2FNUZ
 }
 
 /// The code of DL16 that is no number.
@@ -153,7 +139,7 @@ fn round_to_dl16(low: uint32x4_t, high: uint32x4_t) -> uint16x8_t {
     vqmovun_high_s32(vqmovun_s32(code(low)), code(high))
 }
 
-/// [`MinifloatShape::encode_magnitudes`] on four numbers without their sign.
+/// [`MinifloatShape::encode_f32_bits`] on four numbers without their sign.
 ///
 /// Adding a power of two whose last place is that of the code rounds to it, ties to even. The power
 /// follows the number, from the binade of the smallest normal number to the one past the largest.

@@ -1,4 +1,4 @@
-//! Writing operations that have a form of their own.
+//! Prints operations that have a textual form of their own.
 
 use super::KtirPrinter;
 use crate::affine::{KtirAffineExpr, KtirAffineNames, format_expr_with};
@@ -7,7 +7,7 @@ use crate::op::KtirOpKind;
 use crate::types::KtirType;
 use std::fmt::Write;
 
-/// Dimensions are values.
+/// Prints dimensions under the names of values.
 struct ValueAffineNames(Vec<String>);
 
 impl KtirAffineNames for ValueAffineNames {
@@ -332,6 +332,7 @@ impl KtirPrinter<'_> {
                     );
                 }
                 let ty = self.format_value_type(o[0]);
+                // `index` is the default of `scf.for`, which MLIR does not print.
                 if ty != "index" {
                     let _ = write!(self.out, " : {ty}");
                 }
@@ -404,7 +405,7 @@ impl KtirPrinter<'_> {
         if op.results.len() == 1 { types } else { format!("({types})") }
     }
 
-    /// `[4, %n]`, taking values where a number is not known.
+    /// Formats `[4, %n]`, with the next value where an entry is dynamic.
     fn format_mixed_list<'v>(
         &self,
         op: &KtirOp,

@@ -3,7 +3,7 @@
 use super::CopyLane;
 use std::arch::aarch64::*;
 
-/// 32 bytes: what one instruction stores around the caches.
+/// 32 bytes: what one instruction stores with the hint that the caches need not keep it.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Neon(pub(in super::super) uint8x16_t, pub(in super::super) uint8x16_t);
 

@@ -1,42 +1,21 @@
-//! Which loops make up a small tile, and which program runs inside it.
+//! The choice of the loops that make up a small tile, and of the program that runs inside it.
 
 use super::super::job::{ByteLoop, JobKernel, NestJob, even_tile, without_loops};
 use super::super::stream::{LINE_BYTES, StreamRule};
 use super::gather::{REGISTER_BYTES, StretchGather};
 use super::kernels;
-use super::run::{GatherTile, PITCH_GAP, STAGE_IN, Small, SmallProgram, SquareTile};
+use super::run::{GatherTile, Small, SmallProgram, SquareTile};
+use crate::engine::tuning::{
+    GATHER_RUN_COST_REGISTERS, GATHER_TILE_BYTES, MAX_GATHER_ROW_BYTES, MAX_PREFETCH_STRETCHES,
+    MAX_SQUARE_READ_BYTES, MAX_SQUARE_ROW_BYTES, MAX_UNSTAGED_FAR_ROWS, MIN_CONFLICT_STEP_BYTES,
+    MIN_GATHER_ROW_BYTES, MIN_SMALL_NEST_BYTES, MIN_SQUARE_READ_BYTES,
+    MIN_STREAMED_SMALL_ROW_BYTES, MIN_TRANSPOSE_ROW_BYTES, MIN_UNGATHERED_ELEMENT_BYTES,
+    MIN_UNGATHERED_RUN_BYTES, SQUARE_STAGE_BYTES, SQUARE_STAGE_GAP_BYTES,
+};
 use zellige_isa::Isa;
 
-/// Nests of fewer bytes are not worth a plan of their own.
-const MIN_NEST_BYTES: usize = 4096;
-/// Bytes of a row that squares write, at most.
-pub(super) const SQUARE_ROW: usize = 512;
-/// Adjacent bytes that squares read, at most.
-const SQUARE_SRC: usize = 256;
-/// Adjacent bytes that squares read, at least: of narrow elements, and of those of 4 and 8 bytes.
-const SQUARE_READ: [usize; 2] = [16, LINE_BYTES];
-/// Rows and columns of bytes from which one loop on either side is enough, and a transpose its kernel.
-const LONG_ROW: usize = 128;
-/// Bytes of a row that is gathered, at most and at least; and of a tile of them.
-const GATHER_ROW: usize = 4096;
-const LEAST_ROW: usize = 256;
-const GATHER_TILE: usize = 12288;
-/// What it costs to begin a run of registers, in registers.
-const RUN_COST: usize = 6;
-/// Rows that are further apart than this in the source may share the sets of the caches.
-const CONFLICT_ROW_BYTES: usize = 4096;
-/// As many of them as the first level cache holds, whatever sets they share.
-const FEW_FAR: isize = 4;
-/// Elements of fewer bytes are gathered; wider ones move as well by themselves.
-const MIN_WIDE_ELEMENT_BYTES: usize = 16;
-/// The same for runs that are no registers of any width: two words that overlap move them.
-const GATHERED_RUN: usize = 16;
-/// Stretches of the source that are asked for before a tile, at most.
-const MOST_AHEAD: usize = 64;
-/// Rows from which streaming pays although the first and last lines are broken.
-const MIN_STREAMED_ROW_BYTES: usize = 192;
-
-/// The job of some loops, in bytes, around elements of `width` bytes, where small tiles are the best.
+/// The job of some loops, in bytes, around elements of `width` bytes; none where small tiles would be slower than
+/// the other kernels.
 pub(in super::super) fn select_small_tiles(
     loops: &[ByteLoop],
     starts: &[(isize, isize)],
@@ -44,14 +23,17 @@ pub(in super::super) fn select_small_tiles(
     stream: bool,
 ) -> Option<NestJob> {
     let steps = loops.iter().fold(width, |all, l| all.saturating_mul(l.n.unsigned_abs()));
-    if steps < MIN_NEST_BYTES || width > REGISTER_BYTES || Isa::process_isa() == Isa::BASELINE {
+    if steps < MIN_SMALL_NEST_BYTES || width > REGISTER_BYTES || Isa::process_isa() == Isa::BASELINE
+    {
         return None;
     }
+    // Squares first: they load each byte of the source once, a gather as often as windows have it.
     let tile = plan_square_tile(loops, width, stream).or_else(|| plan_gather_tile(loops, width))?;
     let SmallTile { program, row, inside, x, y, parts, outer } = tile;
+    // Rows begin at sums of the steps of all loops that are not inside a row, and of tiles along a cut row.
     let whole = if x.n > parts.0 { parts.0 * x.dst } else { 0 };
     let places = without_loops(loops, &inside).into_iter().map(|l| l.dst).chain([whole]);
-    let stream = if stream && row >= MIN_STREAMED_ROW_BYTES {
+    let stream = if stream && row >= MIN_STREAMED_SMALL_ROW_BYTES {
         StreamRule::Always
     } else {
         StreamRule::for_rows(stream, row, places.chain(starts.iter().map(|s| s.1)))
@@ -60,19 +42,6 @@ pub(in super::super) fn select_small_tiles(
     let x_first = small.grows_rows();
     let kernel = JobKernel::Small(Box::new(small));
     Some(NestJob { kernel, stream, x, y, tile: parts, x_first, outer, starts: starts.to_vec() })
-}
-
-/// As [`select_small_tiles`], of loops one of which may be a run that is adjacent on both sides.
-pub(in super::super) fn select_outside_run(
-    loops: &[ByteLoop],
-    run: Option<usize>,
-    starts: &[(isize, isize)],
-    width: usize,
-    stream: bool,
-) -> Option<NestJob> {
-    let bytes = run.map_or(width, |i| loops[i].n.unsigned_abs() * width);
-    let rest: Vec<usize> = run.into_iter().collect();
-    select_small_tiles(&without_loops(loops, &rest), starts, bytes, stream)
 }
 
 /// A program, the bytes of its rows and the loops inside them, the two loops that are cut, the steps of
@@ -87,8 +56,8 @@ struct SmallTile {
     outer: Vec<ByteLoop>,
 }
 
-/// Loops that follow one another on one side, innermost first, up to some bytes; those that are barred
-/// are not among them.
+/// Loops that follow one another on one side, innermost first, up to `most` bytes. Loops that `barred` refuses are
+/// left out.
 fn chain_loops(
     loops: &[ByteLoop],
     width: usize,
@@ -108,14 +77,15 @@ fn chain_loops(
     (taken, bytes)
 }
 
-/// A part of `n` steps of `unit` bytes that is no more than `most` bytes: in whole lines, where no short
-/// end is left then.
+/// A part of `n` steps of `unit` bytes that is no more than `most` bytes: in whole lines, if that leaves no short
+/// remainder.
 fn cut_loop(n: isize, unit: usize, most: usize) -> isize {
     let most = (most / unit).max(1).cast_signed();
     if n <= most {
         return n;
     }
     let lines = |p: &isize| (p.unsigned_abs() * unit).is_multiple_of(LINE_BYTES);
+    // A last part of less than half a tile costs as much as a tile.
     let tidy = |p: &isize| n % p == 0 || n % p >= p / 2;
     (most / 2 + 1..=most).rev().find(|p| lines(p) && tidy(p)).unwrap_or_else(|| even_tile(n, most))
 }
@@ -130,13 +100,20 @@ fn list_offsets(loops: &[ByteLoop], side: fn(&ByteLoop) -> isize) -> Vec<isize> 
 fn plan_square_tile(loops: &[ByteLoop], width: usize, stream: bool) -> Option<SmallTile> {
     let run = kernels::select_square_kernel(width)?;
     let e = width.cast_signed();
-    let (xs, _) = chain_loops(loops, width, SQUARE_ROW, |l| l.dst, |_, l| l.src == e);
-    let (mut ys, _) =
-        chain_loops(loops, width, SQUARE_SRC, |l| l.src, |_, l| xs.iter().any(|i| loops[*i] == *l));
+    // A run that is adjacent on both sides belongs to the rows of neither side; it was taken as the unit.
+    let (xs, _) = chain_loops(loops, width, MAX_SQUARE_ROW_BYTES, |l| l.dst, |_, l| l.src == e);
+    let (mut ys, _) = chain_loops(
+        loops,
+        width,
+        MAX_SQUARE_READ_BYTES,
+        |l| l.src,
+        |_, l| xs.iter().any(|i| loops[*i] == *l),
+    );
     let x = loops[*xs.last()?];
     ys.first()?;
     let long = |l: &ByteLoop, bytes: usize| l.n.unsigned_abs() * width >= bytes;
-    if long(&loops[xs[0]], LONG_ROW) && long(&loops[ys[0]], REGISTER_BYTES) {
+    // One long loop on either side is a transpose, whose addresses need no tables.
+    if long(&loops[xs[0]], MIN_TRANSPOSE_ROW_BYTES) && long(&loops[ys[0]], REGISTER_BYTES) {
         return None;
     }
     // In the caches, wide elements need no more than a line of either.
@@ -151,10 +128,12 @@ fn plan_square_tile(loops: &[ByteLoop], width: usize, stream: bool) -> Option<Sm
     {
         return None;
     }
-    let px = cut_loop(x.n, x.dst.unsigned_abs(), SQUARE_ROW);
+    let px = cut_loop(x.n, x.dst.unsigned_abs(), MAX_SQUARE_ROW_BYTES);
     let row = (px * x.dst).unsigned_abs();
     // Rows in the stage are whole lines apart.
-    let fits = ((STAGE_IN / (row / width) - PITCH_GAP) / LINE_BYTES * LINE_BYTES).min(SQUARE_SRC);
+    let fits = ((SQUARE_STAGE_BYTES / (row / width) - SQUARE_STAGE_GAP_BYTES) / LINE_BYTES
+        * LINE_BYTES)
+        .min(MAX_SQUARE_READ_BYTES);
     while ys.len() > 1 && loops[ys[ys.len() - 1]].src.unsigned_abs() > fits {
         ys.pop();
     }
@@ -170,16 +149,16 @@ fn plan_square_tile(loops: &[ByteLoop], width: usize, stream: bool) -> Option<Sm
     let (rows, columns) =
         (list_offsets(&cut(&xs, px), |l| l.src), list_offsets(&cut(&ys, py), |l| l.dst));
     let read = columns.len() * width;
-    if row < LINE_BYTES || read < SQUARE_READ[usize::from(width >= 4)] || read > fits {
+    if row < LINE_BYTES || read < MIN_SQUARE_READ_BYTES[usize::from(width >= 4)] || read > fits {
         return None;
     }
-    // Stretches of the source that may share the sets of the caches.
+    // Stretches of the source that may share the sets of the caches; few of them stay there together.
     let far: isize = cut(&xs, px)
         .iter()
-        .filter(|l| l.src.unsigned_abs() >= CONFLICT_ROW_BYTES)
+        .filter(|l| l.src.unsigned_abs() >= MIN_CONFLICT_STEP_BYTES)
         .map(|l| l.n)
         .product();
-    let far = stream && far > FEW_FAR;
+    let far = stream && far > MAX_UNSTAGED_FAR_ROWS;
     let tile = SquareTile::new(run, rows, columns, (px, py), width, far);
     let taken: Vec<usize> = xs.iter().chain(&ys).copied().collect();
     let outer = without_loops(loops, &taken);
@@ -201,8 +180,8 @@ fn fills_transpose(loops: &[ByteLoop], width: usize) -> bool {
     x && loops.iter().any(|l| l.src == e && l.dst != e && l.n >= 2 * side)
 }
 
-/// The stretches of the source that the loops of a tile read: where they begin, and their bytes; none
-/// where they are many.
+/// The stretches of the source that the loops of a tile read: where they begin, and their bytes; none where
+/// there are more of them than are worth a prefetch.
 fn source_stretches(mut loops: Vec<ByteLoop>, width: usize) -> (Vec<isize>, usize) {
     loops.retain(|l| l.n > 1 && l.src != 0);
     loops.sort_unstable_by_key(|l| l.src.unsigned_abs());
@@ -210,6 +189,7 @@ fn source_stretches(mut loops: Vec<ByteLoop>, width: usize) -> (Vec<isize>, usiz
     let mut apart: Vec<ByteLoop> = Vec::new();
     for l in loops {
         let span = (l.n - 1).unsigned_abs() * l.src.unsigned_abs();
+        // Steps that leave out less than a line touch every line on their way.
         if l.src.unsigned_abs() < bytes + LINE_BYTES && apart.is_empty() {
             bytes += span;
             first += if l.src < 0 { -span.cast_signed() } else { 0 };
@@ -218,15 +198,19 @@ fn source_stretches(mut loops: Vec<ByteLoop>, width: usize) -> (Vec<isize>, usiz
             apart.push(l);
         }
     }
-    if far > MOST_AHEAD {
+    if far > MAX_PREFETCH_STRETCHES {
         return (Vec::new(), 0);
     }
     (list_offsets(&apart, |l| l.src).into_iter().map(|a| a + first).collect(), bytes)
 }
 
 fn plan_gather_tile(loops: &[ByteLoop], width: usize) -> Option<SmallTile> {
-    let (xs, bytes) = chain_loops(loops, width, GATHER_ROW, |l| l.dst, |_, _| false);
-    let widest = if width.is_power_of_two() { MIN_WIDE_ELEMENT_BYTES } else { GATHERED_RUN };
+    let (xs, bytes) = chain_loops(loops, width, MAX_GATHER_ROW_BYTES, |l| l.dst, |_, _| false);
+    let widest = if width.is_power_of_two() {
+        MIN_UNGATHERED_ELEMENT_BYTES
+    } else {
+        MIN_UNGATHERED_RUN_BYTES
+    };
     if bytes < REGISTER_BYTES || width >= widest || fills_transpose(loops, width) {
         return None;
     }
@@ -234,14 +218,16 @@ fn plan_gather_tile(loops: &[ByteLoop], width: usize) -> Option<SmallTile> {
     let mut near: Vec<usize> = (0..loops.len()).filter(|i| !xs.contains(i)).collect();
     near.retain(|i| loops[*i].src != 0 && loops[*i].src.unsigned_abs() < LINE_BYTES);
     near.sort_unstable_by_key(|i| loops[*i].src.unsigned_abs());
+    // All of them belong to one tile, so that a line of the source is read once for all the rows that need it;
+    // not so many that rows would become too short.
     let mut rows = 1;
     near.retain(|i| {
         let all = rows * loops[*i].n.unsigned_abs();
-        let fits = all <= GATHER_TILE / LEAST_ROW;
+        let fits = all <= GATHER_TILE_BYTES / MIN_GATHER_ROW_BYTES;
         rows = if fits { all } else { rows };
         fits
     });
-    let most = (GATHER_TILE / rows).min(GATHER_ROW);
+    let most = (GATHER_TILE_BYTES / rows).min(MAX_GATHER_ROW_BYTES);
     let of = |taken: &[usize]| -> Vec<ByteLoop> { taken.iter().map(|i| loops[*i]).collect() };
     // Rows are cut in the first loop that makes them too long, if one does.
     let cut = xs.iter().position(|i| loops[*i].dst * loops[*i].n > most.cast_signed());
@@ -257,7 +243,7 @@ fn plan_gather_tile(loops: &[ByteLoop], width: usize) -> Option<SmallTile> {
     let cost = |at: &usize| {
         let l = part_of(*at);
         let registers = StretchGather::register_count(l)?;
-        Some((registers + RUN_COST) * (row / (l.dst * l.n).unsigned_abs()))
+        Some((registers + GATHER_RUN_COST_REGISTERS) * (row / (l.dst * l.n).unsigned_abs()))
     };
     let last = cut.unwrap_or(xs.len() - 1);
     let along = (0..=last).filter(|at| cost(at).is_some()).min_by_key(cost)?;
@@ -273,14 +259,14 @@ fn plan_gather_tile(loops: &[ByteLoop], width: usize) -> Option<SmallTile> {
     // Short rows: several of them, along what is nearest in the destination.
     let (mut y, mut py) = (ByteLoop::UNIT_LOOP, 1);
     let mut more = of(&near);
-    while row * rows < GATHER_TILE / 2
+    while row * rows < GATHER_TILE_BYTES / 2
         && let Some(i) = (0..outer.len()).min_by_key(|i| outer[*i].dst.unsigned_abs())
     {
         let l = outer.remove(i);
         let all = row * rows * l.n.unsigned_abs();
-        if all > GATHER_TILE {
+        if all > GATHER_TILE_BYTES {
             y = l;
-            py = even_tile(y.n, (GATHER_TILE / (row * rows)).cast_signed());
+            py = even_tile(y.n, (GATHER_TILE_BYTES / (row * rows)).cast_signed());
             break;
         }
         rows *= l.n.unsigned_abs();

@@ -1,25 +1,20 @@
-//! A stretch of the destination, put together from registers of the source.
+//! Gathers: a stretch of the destination that is put together from registers of the source.
 //!
-//! **Idea.** Inside a nest the same few dozen bytes of the source go to the same places of the
-//! destination again and again, only further on. A [`StretchGather`] plans one such stretch: it is cut into
+//! **Idea.** Inside a nest the same few dozen bytes of the source go to the same few dozen of the destination
+//! at every step, at another address each time. A [`StretchGather`] plans one such stretch: it is cut into
 //! registers of 32 bytes, and every half of one is made of *windows*, loads of 16 adjacent source bytes
 //! that are shuffled by a constant mask and joined by OR. How many windows a half needs is the price of
 //! the plan, and is known before it runs.
 //!
 //! **Law**: running a gather copies every element of its loops, and reads no byte before the first or
-//! behind the last of the stretch: windows are moved inside of it.
+//! behind the last of the stretch: a window that would reach outside is moved inside.
 
 use super::super::job::ByteLoop;
-
-/// Windows of a half register, at most: more than that, and single elements are as fast.
-pub(super) const MOST_WINDOWS: usize = 8;
+use crate::engine::tuning::{MAX_GATHER_REGISTERS, MAX_GATHER_WINDOWS};
 
 /// Bytes of a register, and of a window.
 pub(super) const REGISTER_BYTES: usize = 32;
 pub(super) const WINDOW_BYTES: usize = 16;
-
-/// Registers of a stretch, at most.
-const MOST_REGISTERS: usize = 16;
 
 /// A mask byte that gives zero.
 const ZERO_MASK: u8 = 0x80;
@@ -35,11 +30,11 @@ pub(super) struct GatherWindow {
 /// A stretch of some steps of one loop, with the loops inside it.
 #[derive(Debug, Clone)]
 pub(super) struct StretchGather {
-    /// Where each register begins in the destination; the last may overlap the one before.
+    /// Offsets of the registers in the destination; the last register may overlap the one before.
     pub(super) at: Vec<usize>,
-    /// Those of each register, one after the other.
+    /// The windows of each register, one after the other.
     pub(super) windows: Vec<GatherWindow>,
-    /// How many a register has.
+    /// Windows of each register.
     pub(super) each: usize,
     /// Steps of the loop.
     pub(super) steps: isize,
@@ -74,6 +69,7 @@ impl StretchGather {
             .flat_map(|first| (0..width.cast_signed()).map(move |k| first + k))
             .collect();
         let (first, last) = (*bytes.iter().min()?, *bytes.iter().max()?);
+        // A window could not stay inside of fewer bytes.
         if last - first + 1 < WINDOW_BYTES.cast_signed() {
             return None;
         }
@@ -86,8 +82,10 @@ impl StretchGather {
             .flat_map(|at| [*at, at + WINDOW_BYTES])
             .map(|at| cover_with_windows(&bytes[at..][..WINDOW_BYTES], most_start))
             .collect();
+        // All registers have as many windows as the worst, so that their number is a constant of the kernel; what
+        // a register does not need has a mask of zeros.
         let each = halves.iter().map(Vec::len).max()?;
-        if each > MOST_WINDOWS {
+        if each > MAX_GATHER_WINDOWS {
             return None;
         }
         let mut windows = Vec::with_capacity(at.len() * each);
@@ -138,8 +136,10 @@ impl StretchGather {
 /// takes then; the last stretch may overlap the one before.
 fn choose_stretch(along: ByteLoop) -> Option<(usize, usize)> {
     let (step, n) = (along.dst.unsigned_abs(), along.n.unsigned_abs());
+    // Longer stretches waste less of their last register, until their windows would not stay in the first level
+    // cache.
     let (least, most) =
-        (REGISTER_BYTES.div_ceil(step), (MOST_REGISTERS * REGISTER_BYTES / step).min(n));
+        (REGISTER_BYTES.div_ceil(step), (MAX_GATHER_REGISTERS * REGISTER_BYTES / step).min(n));
     let registers = |steps: usize| n.div_ceil(steps) * (steps * step).div_ceil(REGISTER_BYTES);
     (least..=most).map(|steps| (steps, registers(steps))).min_by_key(|(_, registers)| *registers)
 }
@@ -150,6 +150,7 @@ fn window_contains(start: isize, byte: isize) -> bool {
 
 /// The fewest windows that hold some bytes, none of them beginning behind `most`.
 fn cover_with_windows(bytes: &[isize], most: isize) -> Vec<isize> {
+    // From the lowest byte on, each window as far to the right as it may begin: no choice has fewer windows.
     let mut sorted = bytes.to_vec();
     sorted.sort_unstable();
     let mut starts: Vec<isize> = Vec::new();

@@ -14,7 +14,7 @@ pub(super) type WideLane = Neon;
 pub(super) type GatherKernel =
     unsafe fn(gather: &StretchGather, src: *const u8, dst: *mut u8, n: isize, along: ByteLoop);
 
-/// The version for registers of so many windows.
+/// The kernel for registers of so many windows.
 pub(super) fn select_gather_kernel(each: usize) -> Option<GatherKernel> {
     let all: [GatherKernel; 8] = [
         run_gather::<1>,
@@ -39,7 +39,7 @@ unsafe fn run_gather<const K: usize>(
     n: isize,
     along: ByteLoop,
 ) {
-    // SAFETY: windows lie inside of the stretch that they are read for, and registers inside of the one
+    // SAFETY: windows are inside of the stretch that they are read for, and registers inside of the one
     // that they are written to; the last stretch is moved back to end with the loop. Masks are two
     // registers long, and what they do not pick is past the register, which gives zero.
     unsafe {
@@ -47,6 +47,7 @@ unsafe fn run_gather<const K: usize>(
             g.copy_by_element(src, dst, n);
             return;
         }
+        // Registers outside, steps inside: the masks of a register are loaded once for all steps.
         let whole = n / g.steps;
         for (at, windows) in g.at.iter().zip(g.windows.chunks_exact(K)) {
             for half in 0..2 {
@@ -55,7 +56,7 @@ unsafe fn run_gather<const K: usize>(
                 });
                 let from: [isize; K] =
                     std::array::from_fn(|k| [windows[k].low, windows[k].high][half]);
-                // All whole stretches; behind them the last one, once more where it is not whole.
+                // All whole stretches; then a last one that ends with the loop, where they do not.
                 for (first, count) in [(0, whole), (n - g.steps, isize::from(n % g.steps > 0))] {
                     let mut s = src.offset(first * along.src);
                     let mut d = dst.add(*at + half * WINDOW_BYTES).offset(first * along.dst);
@@ -80,7 +81,7 @@ unsafe fn run_gather<const K: usize>(
 pub(super) type SquareKernel =
     unsafe fn(src: *const u8, rows: &[isize], columns: usize, dst: *mut u8, to: &[isize]);
 
-/// The version for elements of `width` bytes.
+/// The kernel for elements of `width` bytes.
 pub(super) fn select_square_kernel(width: usize) -> Option<SquareKernel> {
     Some(match width {
         1 => transpose_squares::<1, 16>,
@@ -91,7 +92,7 @@ pub(super) fn select_square_kernel(width: usize) -> Option<SquareKernel> {
     })
 }
 
-/// No version leaves as whole lines from the registers: columns leave by a stage.
+/// No kernel stores whole lines from the registers: columns are stored from a stage.
 pub(super) fn select_line_kernel(_width: usize) -> Option<LineKernel> {
     None
 }

@@ -3,13 +3,15 @@
 use super::super::carry::LineCarries;
 use super::super::cell::{self, prefetch_line};
 use super::super::job::ByteLoop;
-use super::super::stream::{LINE_BYTES, LONG_ROW_BYTES};
-use super::choose::SQUARE_ROW;
+use super::super::stream::LINE_BYTES;
 use super::gather::StretchGather;
 use super::kernels::{self, GatherKernel, SquareKernel, WideLane};
+use crate::engine::tuning::{
+    MAX_SQUARE_ROW_BYTES, MIN_BROKEN_STREAM_BYTES, SQUARE_STAGE_BYTES, SQUARE_STAGE_GAP_BYTES,
+};
 use std::mem::MaybeUninit;
 
-/// What is done inside of every tile.
+/// The program that runs inside every tile.
 #[derive(Debug, Clone)]
 pub(in super::super) struct Small {
     pub(super) program: SmallProgram,
@@ -29,13 +31,13 @@ pub(super) struct GatherTile {
     pub(super) gather: StretchGather,
     pub(super) run: GatherKernel,
     pub(super) along: ByteLoop,
-    /// Whether that is the loop `x` of the job, and so is cut.
+    /// Whether `along` is the loop `x` of the job, which is cut into tiles.
     pub(super) along_x: bool,
-    /// Offsets of the runs of a row, for every step of `x` where that is another loop.
+    /// Offsets of the runs of a row, for every step of `x` where `x` is another loop than `along`.
     pub(super) within: Vec<(isize, isize)>,
     /// Offsets of the rows of a tile.
     pub(super) rows: Vec<(isize, isize)>,
-    /// Where the stretches of the source begin that a tile reads, and their bytes.
+    /// Offsets of the stretches of the source that a tile reads, and their bytes.
     pub(super) ahead: (Vec<isize>, usize),
 }
 
@@ -43,22 +45,22 @@ pub(super) struct GatherTile {
 #[derive(Debug, Clone)]
 pub(super) struct SquareTile {
     run: SquareKernel,
-    /// Where the source of every element of a row begins.
+    /// Offsets in the source of every element of a row.
     rows: Vec<isize>,
-    /// Where the column of every adjacent element of the source goes.
+    /// Offsets in the destination of the column of every adjacent element of the source.
     columns: Vec<isize>,
     /// Rows for each step of `x`, and columns for each of `y`.
     units: (usize, usize),
     width: usize,
-    /// The stage of rows, where they are more than the caches hold.
+    /// Offsets of rows in the stage, where they conflict in the caches.
     staged: Option<Vec<isize>>,
-    /// Where columns are made before they leave around the caches.
+    /// Offsets in the stage of columns that are stored past the caches from there.
     leaving: Vec<isize>,
-    /// How they leave straight from the registers, where all of them are whole lines.
+    /// The kernel that stores columns straight from the registers, where all of them are whole lines.
     lines: Option<LineKernel>,
 }
 
-/// Rows of the next tile, asked for line by line.
+/// Prefetches the rows of the next tile, line by line.
 pub(super) struct TileRowPrefetcher<'a> {
     base: *const u8,
     rows: &'a [isize],
@@ -73,7 +75,7 @@ impl<'a> TileRowPrefetcher<'a> {
         TileRowPrefetcher { base, rows, bytes, row: 0, at: 0 }
     }
 
-    /// Asks for one more line, until there are none.
+    /// Prefetches one more line, until there are none.
     #[inline(always)]
     pub(super) fn prefetch_next_line(&mut self) {
         if let Some(row) = self.rows.get(self.row) {
@@ -86,8 +88,8 @@ impl<'a> TileRowPrefetcher<'a> {
     }
 }
 
-/// Transposes `16 / E` adjacent elements of every row as whole lines around the caches, straight from the
-/// registers: column `c` goes to `to[c]`. Meanwhile the rows of the next tile are asked for.
+/// Transposes `16 / E` adjacent elements of every row and stores whole lines past the caches, straight from the
+/// registers: column `c` goes to `to[c]`. Meanwhile the rows of the next tile are prefetched.
 pub(super) type LineKernel = unsafe fn(
     src: *const u8,
     rows: &[isize],
@@ -96,11 +98,7 @@ pub(super) type LineKernel = unsafe fn(
     ahead: &mut TileRowPrefetcher<'_>,
 );
 
-/// Bytes between staged rows beyond their own, so that columns spread over the sets of the caches.
-pub(super) const PITCH_GAP: usize = LINE_BYTES;
-/// Bytes of staged rows, and of columns on their way out.
-pub(super) const STAGE_IN: usize = 160 << 10;
-const STAGE_OUT: usize = 16 * (SQUARE_ROW + LINE_BYTES);
+const STAGE_OUT: usize = 16 * (MAX_SQUARE_ROW_BYTES + LINE_BYTES);
 
 /// Memory of one tile. It begins on a line, and only what was written is read.
 #[repr(align(64))]
@@ -117,11 +115,11 @@ impl SquareTile {
         stream: bool,
     ) -> SquareTile {
         let units = (rows.len() / parts.0.unsigned_abs(), columns.len() / parts.1.unsigned_abs());
-        let pitch =
-            ((columns.len() * width).next_multiple_of(LINE_BYTES) + PITCH_GAP).cast_signed();
+        let pitch = ((columns.len() * width).next_multiple_of(LINE_BYTES) + SQUARE_STAGE_GAP_BYTES)
+            .cast_signed();
         let staged = stream.then(|| (0..rows.len().cast_signed()).map(|r| r * pitch).collect());
         let row = rows.len() * width;
-        // Columns that follow one another leave as one.
+        // Columns that follow one another are stored as one.
         let follow = columns.windows(2).all(|w| w[1] - w[0] == row.cast_signed());
         let pitch = if follow { row } else { row + LINE_BYTES }.cast_signed();
         let leaving = (0..(16 / width).cast_signed()).map(|c| c * pitch).collect();
@@ -132,7 +130,7 @@ impl SquareTile {
     }
 
     /// # Safety
-    /// As [`Small::run`].
+    /// As [`Small::run_tile`].
     #[inline(never)]
     unsafe fn transpose_tile(
         &self,
@@ -142,7 +140,7 @@ impl SquareTile {
         next: *const u8,
         stream: bool,
     ) {
-        let mut stage = RowStage([const { MaybeUninit::uninit() }; STAGE_IN + STAGE_OUT]);
+        let mut stage = RowStage([const { MaybeUninit::uninit() }; SQUARE_STAGE_BYTES + STAGE_OUT]);
         let stage = stage.0.as_mut_ptr().cast::<u8>();
         let e = self.width;
         let side = 16 / e;
@@ -152,6 +150,7 @@ impl SquareTile {
         // the rows of a whole tile with their gaps, and behind them 16 bytes of columns of rows; what is
         // read of it was written before. Squares need as many rows and columns as they have sides.
         unsafe {
+            // The remainder of a loop that tiles do not divide may be smaller than a square.
             if rows.len() < side || columns.len() < side {
                 for (c, to) in columns.iter().enumerate() {
                     for (r, from) in rows.iter().enumerate() {
@@ -162,6 +161,7 @@ impl SquareTile {
                 return;
             }
             let whole = (dst.addr() | (rows.len() * e)).is_multiple_of(LINE_BYTES);
+            // Whether the kernel for lines may be used depends on the buffer, so the stage is planned anyway.
             let direct = self.lines.filter(|_| stream && whole);
             let (from, places) = match &self.staged {
                 Some(staged) => {
@@ -170,11 +170,12 @@ impl SquareTile {
                 }
                 None => (src, rows),
             };
-            let out = stage.add(STAGE_IN);
+            let out = stage.add(SQUARE_STAGE_BYTES);
             let bytes = rows.len() * e;
             let joined = self.leaving.get(1).is_some_and(|p| *p == bytes.cast_signed());
             let blocks = columns.len().div_ceil(side);
             let mut ahead = TileRowPrefetcher::new(next, rows, columns.len() * e);
+            // Lines of the next tile for every column, so that loads are spread over the stores.
             let lines =
                 (rows.len() * (columns.len() * e).div_ceil(LINE_BYTES)).div_ceil(blocks * side);
             for block in 0..blocks {
@@ -206,7 +207,7 @@ impl SquareTile {
 
 impl GatherTile {
     /// # Safety
-    /// As [`Small::run`].
+    /// As [`Small::run_tile`].
     #[inline(never)]
     #[allow(clippy::too_many_arguments, reason = "all of them are of one tile")]
     unsafe fn gather_tile(
@@ -220,8 +221,8 @@ impl GatherTile {
         carries: *mut LineCarries,
         stream: bool,
     ) {
-        // Long stretches are fetched by the hardware, which asking ahead would only disturb.
-        if stream && self.ahead.1 < LONG_ROW_BYTES {
+        // Long stretches are prefetched by the hardware, which was measured to be disturbed by prefetches of ours.
+        if stream && self.ahead.1 < MIN_BROKEN_STREAM_BYTES {
             for stretch in &self.ahead.0 {
                 for at in (0..self.ahead.1).step_by(LINE_BYTES) {
                     prefetch_line(next.wrapping_offset(*stretch).wrapping_add(at));
@@ -234,6 +235,7 @@ impl GatherTile {
             for j in 0..y.n {
                 for (k, (a, b)) in self.rows.iter().enumerate() {
                     let (s, d) = (src.offset(j * y.src + a), dst.offset(j * y.dst + b));
+                    // Runs of a row begin anywhere in a line, so the row is made whole before it is stored.
                     let out = if stream { (*carries).stage_memory() } else { d };
                     if self.along_x {
                         (self.run)(&self.gather, s, out, x.n, x);
@@ -257,7 +259,7 @@ impl GatherTile {
 }
 
 impl Small {
-    /// Whether rows grow from tile to tile, so that what is left of their lines is kept for the next one.
+    /// Whether rows grow from tile to tile, so that their unfinished lines are kept for the next tile.
     pub(in super::super) fn grows_rows(&self) -> bool {
         matches!(self.program, SmallProgram::Gather(_))
     }
@@ -267,7 +269,7 @@ impl Small {
         self.row
     }
 
-    /// Rows of a tile, for every step of `y`, that grow.
+    /// Rows of a tile that grow, for every step of `y`.
     pub(in super::super) fn growing_rows(&self) -> usize {
         match &self.program {
             SmallProgram::Gather(tile) => tile.rows.len(),
@@ -279,8 +281,8 @@ impl Small {
     ///
     /// # Safety
     /// Every element of the tile is readable at `src` and writable at `dst`, the two do not overlap, and
-    /// the loops are no longer than the parts that the job was made with. Where tiles are streamed,
-    /// `carries` has a line for every row, and is finished after the last tile.
+    /// the loops are no longer than the parts that the job was made with. Where stores are non-temporal,
+    /// `carries` has a line for every row, and is written out after the last tile.
     #[allow(clippy::too_many_arguments, reason = "all of them are of one tile")]
     pub(in super::super) unsafe fn run_tile(
         &self,
@@ -334,7 +336,7 @@ unsafe fn gather_to_stage(
     }
 }
 
-/// Copies a row out of the stage, around the caches.
+/// Copies a row out of the stage, past the caches.
 ///
 /// # Safety
 /// `bytes` are readable at `from` and writable at `to`, and the machine has the instructions of [`WideLane`].
@@ -347,7 +349,7 @@ unsafe fn copy_from_stage(from: *const u8, to: *mut u8, bytes: usize) {
 /// Hands over a row that grows.
 ///
 /// # Safety
-/// As [`LineCarries::hand_over_columns`], and the machine has the instructions of [`WideLane`].
+/// As [`LineCarries::hand_over`], and the machine has the instructions of [`WideLane`].
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
 unsafe fn extend_row(carries: &mut LineCarries, row: usize, to: *mut u8, bytes: usize) {
     // SAFETY: by the contract of this function.

@@ -16,7 +16,7 @@ pub(super) type WideLane = Avx;
 pub(super) type GatherKernel =
     unsafe fn(gather: &StretchGather, src: *const u8, dst: *mut u8, n: isize, along: ByteLoop);
 
-/// The version for registers of so many windows.
+/// The kernel for registers of so many windows.
 pub(super) fn select_gather_kernel(each: usize) -> Option<GatherKernel> {
     let all: [GatherKernel; 8] = [
         run_gather::<1>,
@@ -42,20 +42,21 @@ unsafe fn run_gather<const K: usize>(
     n: isize,
     along: ByteLoop,
 ) {
-    // SAFETY: windows lie inside of the stretch that they are read for, and registers inside of the one
+    // SAFETY: windows are inside of the stretch that they are read for, and registers inside of the one
     // that they are written to; the last stretch is moved back to end with the loop.
     unsafe {
         if n < g.steps {
             g.copy_by_element(src, dst, n);
             return;
         }
+        // Registers outside, steps inside: the masks of a register are loaded once for all steps.
         let whole = n / g.steps;
         for (at, windows) in g.at.iter().zip(g.windows.chunks_exact(K)) {
             let masks: [__m256i; K] =
                 std::array::from_fn(|k| _mm256_loadu_si256(windows[k].mask.as_ptr().cast()));
             let low: [isize; K] = std::array::from_fn(|k| windows[k].low);
             let high: [isize; K] = std::array::from_fn(|k| windows[k].high);
-            // All whole stretches; behind them the last one, once more where it is not whole.
+            // All whole stretches; then a last one that ends with the loop, where they do not.
             for (first, count) in [(0, whole), (n - g.steps, isize::from(n % g.steps > 0))] {
                 let mut s = src.offset(first * along.src);
                 let mut d = dst.add(*at).offset(first * along.dst);
@@ -81,10 +82,10 @@ unsafe fn run_gather<const K: usize>(
 pub(super) type SquareKernel =
     unsafe fn(src: *const u8, rows: &[isize], columns: usize, dst: *mut u8, to: &[isize]);
 
-/// The version for elements of `width` bytes.
+/// The kernel for elements of `width` bytes.
 pub(super) fn select_square_kernel(width: usize) -> Option<SquareKernel> {
     Some(match width {
-        // Sixteen registers and what lies between two rounds: more than AVX2 has.
+        // Sixteen registers and those between two rounds are more than AVX2 has, and bytes take them all.
         1 if Isa::process_isa().has_avx512() => transpose_squares_avx512::<1, 16>,
         1 => transpose_squares::<1, 16>,
         2 => transpose_squares::<2, 8>,
@@ -169,7 +170,7 @@ unsafe fn transpose_every_square<const E: usize, const R: usize>(
 /// Two squares side by side, one in each half of the registers.
 ///
 /// # Safety
-/// As [`transpose_every_square`], for `R` rows of either half and `R` columns; `at` says where those rows are.
+/// As [`transpose_every_square`], for `R` rows of either half and `R` columns; `at` has the positions of these rows.
 #[inline(always)]
 unsafe fn transpose_two_squares<const E: usize, const R: usize>(
     src: *const u8,
@@ -207,6 +208,7 @@ unsafe fn transpose_two_squares<const E: usize, const R: usize>(
                 };
             });
         });
+        // Two squares that follow one another fill a register of each column; the last pair may overlap.
         if at.1 == at.0 + R {
             unrolled!(k < R, {
                 _mm256_storeu_si256(dst.offset(to[k]).add(at.0 * E).cast(), v[k]);
@@ -221,9 +223,9 @@ unsafe fn transpose_two_squares<const E: usize, const R: usize>(
     }
 }
 
-/// The version for elements of `width` bytes.
+/// The kernel for elements of `width` bytes.
 pub(super) fn select_line_kernel(width: usize) -> Option<LineKernel> {
-    // Bytes take more registers than AVX2 has, and with AVX-512 they leave no faster than by a stage.
+    // Bytes take more registers than AVX2 has, and with AVX-512 they are stored no faster than by a stage.
     let wide = Isa::process_isa().has_avx512();
     Some(match width {
         2 if wide => transpose_lines_avx512::<2, 8>,

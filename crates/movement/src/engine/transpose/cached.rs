@@ -1,7 +1,7 @@
-//! Tiles that stay in the caches, from whole lines: the squares of [`transpose_two_squares`], with usual stores.
+//! Tiles that stay in the caches, from whole lines: the squares of [`super::square`], with usual stores.
 //!
-//! A line is stored at once instead of in four parts, so wide elements are bound by loads and stores
-//! no more than a copy is.
+//! A line is stored at once instead of in four parts, so for wide elements loads and stores are no more than
+//! those of a copy.
 
 use super::square::{exchange_columns, exchange_lanes, load_square};
 use super::{TransposeTile, transpose_by_element, transpose_rows_in_lanes, unrolled};
@@ -71,7 +71,7 @@ unsafe fn transpose_in_memory<const E: usize, const R: usize>(
 }
 
 /// # Safety
-/// As [`super::transpose_squares`]; a square fits the tile, and the machine has AVX-512 BW.
+/// As [`super::transpose_sized`]; a square fits the tile, and the machine has AVX-512 BW.
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn transpose_squares<const E: usize, const R: usize>(
     src: *const u8,
@@ -89,6 +89,7 @@ unsafe fn transpose_squares<const E: usize, const R: usize>(
             let mut a = 0usize;
             loop {
                 let (from, to) = (from.offset(a.cast_signed() * t.sa), to.add(a * E));
+                // 4 * R registers, and some between two rounds, are at most the 32 of AVX-512 for R <= 4.
                 if R <= 4 {
                     transpose_in_registers::<E, R>(from, t.sa, to, t.db);
                 } else {
@@ -107,7 +108,7 @@ unsafe fn transpose_squares<const E: usize, const R: usize>(
     }
 }
 
-/// A tile in which a square [`fits`](super::square::fits).
+/// A tile that [fits a square](super::square::fits_line_square).
 ///
 /// # Safety
 /// As [`transpose_squares`].
@@ -124,8 +125,8 @@ pub(super) unsafe fn transpose_cached<const E: usize>(
             2 => transpose_squares::<E, 8>(src, dst, t),
             4 => transpose_squares::<E, 4>(src, dst, t),
             8 => transpose_squares::<E, 2>(src, dst, t),
-            // Elements of a lane: a line of them is loaded and stored across two, where they do not begin on
-            // lines, and gains nothing where they do.
+            // Elements of a lane: where they do not begin on lines, a square loads and stores across two
+            // lines, and where they do it gains nothing.
             _ => transpose_by_element::<E>(src, dst, t),
         }
     }

@@ -1,17 +1,18 @@
 //! Tiles for registers of 32 bytes, half a line each.
 //!
-//! **Streamed**: the squares of [`transpose_two_squares`](super::square), 64 bytes of `64 / E` rows. Every line of the
+//! **With non-temporal stores**: the squares of [`super::square`], 64 bytes of `64 / E` rows. Every line of the
 //! source is read once, in groups of `16 / E` rows, so that rows a power of two apart, of which a set of
 //! the first level cache holds eight, are still there for the second half of their lines. The groups are
 //! transposed lane by lane and left in memory; a line of the destination is then four loads of 16 bytes,
-//! one from each group, and leaves by two stores one behind the other. That exchange of lanes takes no
+//! one from each group, and is stored by two stores one behind the other. That exchange of lanes takes no
 //! shuffle at all.
 //!
 //! **Through the caches**: squares of 32 bytes. A register takes 16 bytes of each of two rows, as far
 //! apart as a lane has elements, and is a whole column of the square after the rounds of interleaving.
 
 use super::super::cell::x86::Avx;
-use super::scratch::{Scratch, column_pitch};
+use super::gathered::{LineSquares, stream_gathered_squares};
+use super::scratch::Scratch;
 use super::square::LinePrefetcher;
 use super::{
     TransposeTile, interleave_rounds, phased, registers, transpose_rows_in_lanes, unrolled,
@@ -83,11 +84,11 @@ unsafe fn gather_column<const R: usize>(between: *const u8, lane: usize, k: usiz
 
 /// A tile of whole lines that are aligned in the destination: they go there from the registers.
 ///
-/// Memory is read all the while: half of the next tile is asked for while squares are made, half while
-/// they leave.
+/// Memory is read all the while: half of the next tile is prefetched while squares are made, half while
+/// they are stored.
 ///
 /// # Safety
-/// As [`super::sized`]; `na` and `nb` are at least `64 / E`; `na * E`, `dst` and `db` are multiples of
+/// As [`super::transpose_sized`]; `na` and `nb` are at least `64 / E`; `na * E`, `dst` and `db` are multiples of
 /// 64; and the machine has AVX2.
 #[target_feature(enable = "avx2")]
 unsafe fn stream_aligned_tile<const E: usize, const R: usize>(
@@ -96,7 +97,7 @@ unsafe fn stream_aligned_tile<const E: usize, const R: usize>(
     t: TransposeTile,
 ) {
     let side = 4 * R;
-    // SAFETY: `na * E / 64 <= MAX_ROW_BYTES / 64` squares fit the scratch. They stay inside the tile: the last
+    // SAFETY: `na * E / 64 <= MAX_TILE_ROW_BYTES / 64` squares fit the scratch. They stay inside the tile: the last
     // one along the source is moved back to end with it, and writes the same bytes again.
     unsafe {
         let scratch: &mut Scratch = &mut *t.scratch;
@@ -111,6 +112,7 @@ unsafe fn stream_aligned_tile<const E: usize, const R: usize>(
                 load_square::<E, R>(from, t.sa, squares.add(a * side * 64), || ());
             }
             let to = dst.offset(b.cast_signed() * t.db);
+            // In the order in which the square has its registers, so that each is read while it is near.
             for k in 0..R {
                 for lane in 0..4 {
                     ahead.prefetch_lines(lines.div_ceil(2));
@@ -130,57 +132,59 @@ unsafe fn stream_aligned_tile<const E: usize, const R: usize>(
     }
 }
 
-/// Any other tile of at least one square: columns are gathered, and leave a few at a time while
-/// the next are gathered.
+/// The squares of AVX2.
+struct Avx2Squares;
+
+impl LineSquares for Avx2Squares {
+    type Lane = Avx;
+
+    #[inline(always)]
+    unsafe fn load_square<const E: usize, const R: usize>(
+        src: *const u8,
+        sa: isize,
+        between: *mut u8,
+        mut other: impl FnMut(usize),
+    ) {
+        let mut group = 0;
+        // SAFETY: by the contract of this function.
+        unsafe {
+            load_square::<E, R>(src, sa, between, || {
+                other(group);
+                group += 1;
+            });
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_columns<const R: usize>(between: *const u8, to: *mut u8, pitch: usize) {
+        for lane in 0..4 {
+            for k in 0..R {
+                // SAFETY: by the contract of this function.
+                unsafe {
+                    let [low, high] = gather_column::<R>(between, lane, k);
+                    let to = to.add((lane * R + k) * pitch);
+                    _mm256_storeu_si256(to.cast(), low);
+                    _mm256_storeu_si256(to.add(REGISTER_BYTES).cast(), high);
+                }
+            }
+        }
+    }
+}
+
+/// Any other tile of at least one square, by gathered columns.
 ///
 /// # Safety
-/// As [`super::sized`]; `na` and `nb` are at least `64 / E`, and the machine has AVX2.
+/// As [`super::transpose_sized`]; `na` and `nb` are at least `64 / E`, and the machine has AVX2.
 #[target_feature(enable = "avx2")]
 unsafe fn stream_gathered_tile<const E: usize, const R: usize>(
     src: *const u8,
     dst: *mut u8,
     t: TransposeTile,
 ) {
-    let side = 4 * R;
-    // SAFETY: columns of `na * E <= MAX_ROW_BYTES` bytes fit the scratch. Squares stay inside the tile: the
-    // last one of each direction is moved back to end with it, and the same bytes come again. All
-    // of a column is gathered before it is handed over.
+    let mut ahead = LinePrefetcher::behind_tile(&t, E);
+    // SAFETY: by the contract of this function.
     unsafe {
-        let scratch: &mut Scratch = &mut *t.scratch;
-        let square = scratch.square_memory();
-        let share = side.div_ceil(4 * t.na.div_ceil(side));
-        let pitch = column_pitch(t.na * E, t.db);
-        let mut ahead = LinePrefetcher::behind_tile(&t, E);
-        let mut b = 0usize;
-        loop {
-            let gather = scratch.column_memory();
-            let mut a = 0usize;
-            loop {
-                let from = src.add(b * E).offset(a.cast_signed() * t.sa);
-                load_square::<E, R>(from, t.sa, square, || {
-                    ahead.prefetch_lines(R);
-                    scratch.flush_columns::<Avx>(share);
-                });
-                for lane in 0..4 {
-                    for k in 0..R {
-                        let [low, high] = gather_column::<R>(square, lane, k);
-                        let to = gather.add((lane * R + k) * pitch + a * E);
-                        _mm256_storeu_si256(to.cast(), low);
-                        _mm256_storeu_si256(to.add(REGISTER_BYTES).cast(), high);
-                    }
-                }
-                if a + side >= t.na {
-                    break;
-                }
-                a = (a + side).min(t.na - side);
-            }
-            let to = dst.offset(b.cast_signed() * t.db);
-            scratch.hand_over_columns::<Avx>(to, t.db, t.na * E, side);
-            if b + side >= t.nb {
-                return;
-            }
-            b = (b + side).min(t.nb - side);
-        }
+        stream_gathered_squares::<Avx2Squares, E, R>(src, dst, t, |_, _| ahead.prefetch_lines(R));
     }
 }
 
@@ -195,10 +199,12 @@ unsafe fn stream_sized_tile<const E: usize, const R: usize>(
     let aligned = ((t.na * E) | dst.addr() | t.db.unsigned_abs()).is_multiple_of(64);
     // SAFETY: by the contract of this function; the destination is aligned where lines go directly.
     unsafe {
-        // Bytes take more registers than there are.
+        // Sixteen registers of bytes and those between two rounds are more than AVX2 has.
         if aligned && E > 1 && registers::suits_registers(&t, E) {
             registers::transpose_avx2::<E>(src, dst, t);
         } else if phased::suits_phased(&t) {
+            // Conflicting rows are read before anything is written; what is staged is compact, so that the
+            // registers suit it whatever the rows were.
             phased::transpose_staged::<Avx, E>(src, dst, t, |src, dst, t| match (aligned, E) {
                 (true, 1) => stream_aligned_tile::<E, R>(src, dst, t),
                 (true, _) => registers::transpose_avx2::<E>(src, dst, t),
@@ -218,7 +224,7 @@ pub(super) fn fits_register_square<const E: usize>(t: &TransposeTile) -> bool {
 }
 
 /// # Safety
-/// As [`super::sized`]; the tile [`fits_register_square`], and the machine has AVX2.
+/// As [`super::transpose_sized`]; the tile [`fits_register_square`], and the machine has AVX2.
 #[target_feature(enable = "avx2")]
 unsafe fn transpose_cached_sized<const E: usize, const R: usize>(
     src: *const u8,
@@ -230,6 +236,7 @@ unsafe fn transpose_cached_sized<const E: usize, const R: usize>(
     // it, and writes the same bytes again.
     unsafe {
         let far = R.cast_signed() * t.sa;
+        // Inner steps go along the rows of the destination, whose lines two squares share.
         let mut b = 0usize;
         loop {
             let (from, to) = (src.add(b * E), dst.offset(b.cast_signed() * t.db));
@@ -274,7 +281,7 @@ macro_rules! widths {
     };
 }
 
-/// A streamed tile in which a square of lines [fits](super::square::fits).
+/// A tile with non-temporal stores that [fits a square of lines](super::square::fits_line_square).
 ///
 /// # Safety
 /// As [`stream_gathered_tile`].

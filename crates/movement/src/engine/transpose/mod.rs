@@ -4,13 +4,15 @@
 //! as many rows, are transposed lane by lane with rounds of interleaving: each round interleaves the
 //! first half of the registers with the second, and after `log2` of their number every lane holds
 //! columns. So each cache line of the source is read once, whole, however far apart the rows are
-//! (rows a power of two apart fall into few sets of the caches).
+//! (rows a power of two apart conflict: they fall into few sets of the caches).
 //!
-//! Streamed stores must be whole lines: the columns are gathered in a buffer that stays in the first
-//! level cache, and leave it as rows of up to [`MAX_ROW_BYTES`] bytes.
+//! Non-temporal stores must be whole lines: the columns are gathered in a buffer that stays in the first
+//! level cache, and are stored from it as rows of up to [`MAX_TILE_ROW_BYTES`] bytes.
 
 #[cfg(target_arch = "x86_64")]
 mod cached;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod gathered;
 #[cfg(target_arch = "x86_64")]
 mod halves;
 #[cfg(target_arch = "x86_64")]
@@ -31,15 +33,18 @@ mod staged;
 mod x86;
 
 use super::cell::CopyLane;
-use super::job::CROWDED_ROWS;
+use crate::engine::tuning::{
+    CACHED_TILE_READ_BYTES, CACHED_TILE_WRITE_BYTES, LINE_REGISTER_READ_BYTES,
+    LINE_REGISTER_WRITE_BYTES, MAX_CONFLICTING_ROWS, MAX_TILE_ROW_BYTES,
+};
+#[cfg(target_arch = "x86_64")]
+use crate::engine::tuning::{HALF_REGISTER_READ_BYTES, STAGE_ROW_BYTES};
 #[cfg(target_arch = "aarch64")]
 pub(super) use neon::interleave_lane_rounds;
 #[cfg(target_arch = "aarch64")]
 use neon::transpose_neon;
 #[cfg(not(target_arch = "x86_64"))]
 use portable::transpose_portable;
-#[cfg(target_arch = "x86_64")]
-use scratch::STAGE_ROW_BYTES;
 pub(super) use scratch::{Scratch, Trim};
 use staged::transpose_through_stage;
 #[cfg(target_arch = "x86_64")]
@@ -55,70 +60,80 @@ pub(super) struct TransposeTile {
     pub(super) sa: isize,
     pub(super) nb: usize,
     pub(super) db: isize,
-    /// Where the next tile begins in the source: asked for while this one is written.
+    /// Where the next tile begins in the source: its lines are prefetched while this one is written.
     pub(super) next: *const u8,
     /// Bytes from one row of the next tile to the row behind it.
     pub(super) next_step: isize,
-    /// For streamed tiles.
+    /// Memory for tiles with non-temporal stores.
     pub(super) scratch: *mut Scratch,
 }
 
 /// A transpose of one tile for one element width.
 pub(super) type TransposeKernel = unsafe fn(src: *const u8, dst: *mut u8, tile: TransposeTile);
 
-/// Bytes of a destination row that one tile writes, at most.
-pub(super) const MAX_ROW_BYTES: usize = 512;
-
-/// How a transpose that goes around the caches is cut into tiles.
+/// How a transpose is cut into tiles.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TileShape {
     /// Adjacent bytes that a tile writes, at most.
     pub(super) burst: usize,
     /// Adjacent bytes that a tile reads, at most.
     pub(super) row: usize,
-    /// Rows that crowd into few sets of the caches and that a tile reads, at most.
+    /// Conflicting rows that a tile reads, at most: rows that share few sets of the caches.
     pub(super) crowded_rows: usize,
     /// Whether one tile follows another along the source.
     pub(super) along_src: bool,
 }
 
 impl TileShape {
-    /// The shape for this machine, for source rows that crowd into few sets of the caches or do not.
-    ///
-    /// Crowded rows are copied to one place first (`phased`), so that only the bursts of the destination
-    /// count. Of others, registers of a line write 256 bytes at a time. With shorter registers (measured on
-    /// Zen 3) streamed stores reach the speed of memory from 512 bytes on and half of it with 256, reads
-    /// from 256 bytes on.
+    /// The shape of tiles that stay in the caches.
+    pub(super) const IN_CACHES: TileShape = TileShape {
+        burst: CACHED_TILE_WRITE_BYTES,
+        row: CACHED_TILE_READ_BYTES,
+        crowded_rows: MAX_CONFLICTING_ROWS,
+        along_src: false,
+    };
+
+    /// The shape for non-temporal stores on this machine, for source rows that conflict or do not.
     pub(super) fn best_for_machine(crowded: bool) -> TileShape {
         #[cfg(target_arch = "x86_64")]
         if Isa::process_isa().has_avx2() {
             return match (crowded, Isa::process_isa().has_avx512()) {
+                // Conflicting rows are copied to one place first (`phased`), so that only the bursts of the
+                // destination count, and as many rows may be read as make the longest burst.
                 (true, _) => TileShape {
-                    burst: MAX_ROW_BYTES,
+                    burst: MAX_TILE_ROW_BYTES,
                     row: STAGE_ROW_BYTES,
-                    crowded_rows: MAX_ROW_BYTES,
+                    crowded_rows: MAX_TILE_ROW_BYTES,
                     along_src: false,
                 },
+                // A register of a line completes a line by one store, so that short bursts are enough.
                 (_, true) => TileShape {
-                    burst: 256,
-                    row: 4096,
-                    crowded_rows: MAX_ROW_BYTES,
+                    burst: LINE_REGISTER_WRITE_BYTES,
+                    row: LINE_REGISTER_READ_BYTES,
+                    crowded_rows: MAX_TILE_ROW_BYTES,
                     along_src: false,
                 },
+                // Registers of half a line need the longest bursts. The tile is small in the source for
+                // that, so its successor is the one along the source, whose lines are in the same pages.
                 _ => TileShape {
-                    burst: MAX_ROW_BYTES,
-                    row: 256,
-                    crowded_rows: MAX_ROW_BYTES,
+                    burst: MAX_TILE_ROW_BYTES,
+                    row: HALF_REGISTER_READ_BYTES,
+                    crowded_rows: MAX_TILE_ROW_BYTES,
                     along_src: true,
                 },
             };
         }
         let _ = crowded;
-        TileShape { burst: 256, row: 4096, crowded_rows: CROWDED_ROWS, along_src: false }
+        TileShape {
+            burst: LINE_REGISTER_WRITE_BYTES,
+            row: LINE_REGISTER_READ_BYTES,
+            crowded_rows: MAX_CONFLICTING_ROWS,
+            along_src: false,
+        }
     }
 }
 
-/// The fastest version for this machine and element width (1, 2, 4, 8 or 16 bytes).
+/// The fastest transpose for this machine and element width (1, 2, 4, 8 or 16 bytes).
 pub(super) fn select_transpose(width: usize, stream: bool) -> TransposeKernel {
     macro_rules! widths {
         ($f:ident) => {
@@ -171,8 +186,8 @@ pub(super) trait TransposeLanes: Copy {
     unsafe fn scatter_lanes(self, p: *mut u8, step: isize);
 }
 
-/// A loop over `0..n`, `n <= 16`, that is unrolled whatever the optimizer thinks of it: registers
-/// in an array stay registers only when every index is a constant.
+/// A loop over `0..n`, `n <= 16`, that is unrolled whatever the optimizer decides: registers in an array stay
+/// registers only when every index is a constant. For single bytes the optimizer kept them in memory.
 macro_rules! unrolled {
     ($k:ident < $n:expr, $body:expr) => {
         unrolled!($k, $n, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
@@ -248,9 +263,9 @@ unsafe fn transpose_block<V: TransposeLanes, const E: usize, const R: usize>(
 }
 
 /// # Safety
-/// The tile is readable at `src` and writable at `dst`, `na * E <= MAX_ROW_BYTES`, the two do not overlap,
-/// `scratch` has memory where tiles are streamed, and the machine has the instructions of `V` and
-/// `L`. A streamed tile is complete only after [`Scratch::flush_pending`].
+/// The tile is readable at `src` and writable at `dst`, `na * E <= MAX_TILE_ROW_BYTES`, the two do not overlap,
+/// `scratch` has memory where stores are non-temporal, and the machine has the instructions of `V` and
+/// `L`. With `STREAM` a tile is complete only after [`Scratch::flush_pending`].
 #[inline(always)]
 unsafe fn transpose_sized<
     V: TransposeLanes,
@@ -276,6 +291,8 @@ unsafe fn transpose_sized<
         }
         return;
     }
+    // Blocks write 16 bytes of a line at a time. Through the caches these become lines again, but a
+    // non-temporal store of a part of a line is a transfer of its own, so they pass through a stage.
     if STREAM {
         // SAFETY: by the contract of this function; the tile is wide enough.
         unsafe { transpose_through_stage::<V, L, E, R>(src, dst, t) };
@@ -299,6 +316,8 @@ fn for_each_block(
     (columns, column_step): (usize, usize),
     mut each: impl FnMut(usize, usize),
 ) {
+    // Moving the last block back costs a few stores; a loop over single elements at the border would cost as
+    // much as several blocks.
     let mut b = 0;
     loop {
         let mut a = 0;
@@ -336,14 +355,15 @@ unsafe fn transpose_width<V: TransposeLanes, L: CopyLane, const E: usize, const 
     }
 }
 
-/// Streamed tiles too narrow for a register block.
+/// Tiles too narrow for a register block, with non-temporal stores.
 ///
 /// # Safety
-/// As [`transpose_sized`] for streamed tiles.
+/// As [`transpose_sized`] with `STREAM`.
 unsafe fn transpose_by_column<const E: usize>(src: *const u8, dst: *mut u8, t: TransposeTile) {
-    let mut column = [0u8; MAX_ROW_BYTES];
+    // A column is made whole first, because only whole lines may be stored past the caches.
+    let mut column = [0u8; MAX_TILE_ROW_BYTES];
     for b in 0..t.nb {
-        // SAFETY: `a` and `b` are inside the tile, and a column is no longer than `MAX_ROW_BYTES`.
+        // SAFETY: `a` and `b` are inside the tile, and a column is no longer than `MAX_TILE_ROW_BYTES`.
         unsafe {
             for a in 0..t.na {
                 let s = src.add(b * E).offset(a.cast_signed() * t.sa);

@@ -1,7 +1,7 @@
 //! Tiles of which one side, or both, has 8 to 15 bytes: half of a register's lane.
 //!
 //! Rows of 8 bytes are interleaved in pairs as they are loaded, so that half as many registers hold the
-//! block. Columns of 8 bytes come out in pairs, and are stored by halves.
+//! block. Columns of 8 bytes are the two halves of a register, and are stored one by one.
 
 use super::{TransposeLanes, TransposeTile, for_each_block, interleave_rounds, unrolled};
 use std::arch::x86_64::*;
@@ -9,6 +9,7 @@ use std::arch::x86_64::*;
 /// Whether a tile is one for this file: too narrow for a block of whole lanes, and wide enough for halves.
 pub(super) fn suits_narrow_blocks<const E: usize>(t: &TransposeTile) -> bool {
     let (rows, columns) = (t.na * E, t.nb * E);
+    // One element of 8 bytes is half a lane, so a narrow block of them has nothing to transpose.
     E < 8 && rows >= 8 && columns >= 8 && (rows < 16 || columns < 16)
 }
 
@@ -31,6 +32,7 @@ unsafe fn transpose_narrow_block<const E: usize, const A: usize, const B: usize,
         if B * E == 16 {
             unrolled!(k < N, v[k] = _mm_loadu_si128(row(k).cast()));
         } else {
+            // Two rows of 8 bytes fill a register, and their interleaving is the first of the rounds.
             let half = |k: usize| _mm_loadl_epi64(row(k).cast());
             unrolled!(
                 k < N,

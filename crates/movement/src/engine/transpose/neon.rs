@@ -1,15 +1,18 @@
-//! One lane and two on AArch64, and streamed squares of lines.
+//! One lane and two on AArch64, and squares of lines for non-temporal stores.
 //!
 //! **Through the caches**: the blocks of this folder, with registers of one lane, or of two for elements
 //! that leave room for them among the 32 registers.
 //!
-//! **Streamed**: squares of 64 bytes of `64 / E` rows. Every line of the source is read once, in groups of
-//! `16 / E` rows; the groups are transposed lane by lane and left in memory. A line of the destination is
-//! then four loads of 16 bytes, one from each group, and leaves by two stores one behind the other.
+//! **With non-temporal stores**: squares of 64 bytes of `64 / E` rows. Every line of the source is read once, in
+//! groups of `16 / E` rows; the groups are transposed lane by lane and left in memory. A line of the destination
+//! is then four loads of 16 bytes, one from each group, and is stored by two stores one behind the other.
+//!
+//! These kernels were tested under an emulator; no processor of this kind was at hand to time them.
 
 use super::super::cell::neon::Neon;
 use super::super::cell::{CopyLane, prefetch_line};
-use super::scratch::{Scratch, column_pitch};
+use super::gathered::{LineSquares, stream_gathered_squares};
+use super::scratch::Scratch;
 use super::{
     TransposeLanes, TransposeTile, interleave_rounds, transpose_rows_in_lanes, transpose_width,
     unrolled,
@@ -134,8 +137,7 @@ unsafe fn gather_column<const R: usize>(between: *const u8, lane: usize, k: usiz
     }
 }
 
-/// Asks for the lines of the next tile that are at the same place as those of `rows` from `a` on, at
-/// column `b`.
+/// Prefetches the lines of the next tile that correspond to those of `rows` from `a` on, at column `b`.
 #[inline(always)]
 fn prefetch_next_tile<const E: usize>(t: &TransposeTile, a: usize, rows: usize, b: usize) {
     for row in a..a + rows {
@@ -146,14 +148,14 @@ fn prefetch_next_tile<const E: usize>(t: &TransposeTile, a: usize, rows: usize, 
 /// A tile of whole lines that are aligned in the destination: they go there from the registers.
 ///
 /// # Safety
-/// As [`super::sized`]; `na` and `nb` are at least `64 / E`; `na * E`, `dst` and `db` are multiples of 64.
+/// As [`super::transpose_sized`]; `na` and `nb` are at least `64 / E`; `na * E`, `dst` and `db` are multiples of 64.
 unsafe fn stream_aligned_tile<const E: usize, const R: usize>(
     src: *const u8,
     dst: *mut u8,
     t: TransposeTile,
 ) {
     let side = 4 * R;
-    // SAFETY: `na * E / 64 <= MAX_ROW_BYTES / 64` squares fit the scratch. They stay inside the tile: the last
+    // SAFETY: `na * E / 64 <= MAX_TILE_ROW_BYTES / 64` squares fit the scratch. They stay inside the tile: the last
     // one along the source is moved back to end with it, and writes the same bytes again.
     unsafe {
         let scratch: &mut Scratch = &mut *t.scratch;
@@ -186,55 +188,53 @@ unsafe fn stream_aligned_tile<const E: usize, const R: usize>(
     }
 }
 
-/// Any other tile of at least one square: columns are gathered, and leave a few at a time while
-/// the next are gathered.
+/// The squares of NEON.
+struct NeonSquares;
+
+impl LineSquares for NeonSquares {
+    type Lane = Neon;
+
+    #[inline(always)]
+    unsafe fn load_square<const E: usize, const R: usize>(
+        src: *const u8,
+        sa: isize,
+        between: *mut u8,
+        other: impl FnMut(usize),
+    ) {
+        // SAFETY: by the contract of this function.
+        unsafe { load_square::<E, R>(src, sa, between, other) };
+    }
+
+    #[inline(always)]
+    unsafe fn store_columns<const R: usize>(between: *const u8, to: *mut u8, pitch: usize) {
+        for lane in 0..4 {
+            for k in 0..R {
+                // SAFETY: by the contract of this function.
+                unsafe {
+                    let [low, high] = gather_column::<R>(between, lane, k);
+                    let to = to.add((lane * R + k) * pitch);
+                    low.store_lane(to);
+                    high.store_lane(to.add(32));
+                }
+            }
+        }
+    }
+}
+
+/// Any other tile of at least one square, by gathered columns.
 ///
 /// # Safety
-/// As [`super::sized`]; `na` and `nb` are at least `64 / E`.
+/// As [`super::transpose_sized`]; `na` and `nb` are at least `64 / E`.
 unsafe fn stream_gathered_tile<const E: usize, const R: usize>(
     src: *const u8,
     dst: *mut u8,
     t: TransposeTile,
 ) {
-    let side = 4 * R;
-    // SAFETY: columns of `na * E <= MAX_ROW_BYTES` bytes fit the scratch. Squares stay inside the tile: the
-    // last one of each direction is moved back to end with it, and the same bytes come again. All
-    // of a column is gathered before it is handed over.
+    // SAFETY: by the contract of this function.
     unsafe {
-        let scratch: &mut Scratch = &mut *t.scratch;
-        let square = scratch.square_memory();
-        let share = side.div_ceil(4 * t.na.div_ceil(side));
-        let pitch = column_pitch(t.na * E, t.db);
-        let mut b = 0usize;
-        loop {
-            let gather = scratch.column_memory();
-            let mut a = 0usize;
-            loop {
-                let from = src.add(b * E).offset(a.cast_signed() * t.sa);
-                load_square::<E, R>(from, t.sa, square, |group| {
-                    prefetch_next_tile::<E>(&t, a + group * R, R, b);
-                    scratch.flush_columns::<Neon>(share);
-                });
-                for lane in 0..4 {
-                    for k in 0..R {
-                        let [low, high] = gather_column::<R>(square, lane, k);
-                        let to = gather.add((lane * R + k) * pitch + a * E);
-                        low.store_lane(to);
-                        high.store_lane(to.add(32));
-                    }
-                }
-                if a + side >= t.na {
-                    break;
-                }
-                a = (a + side).min(t.na - side);
-            }
-            let to = dst.offset(b.cast_signed() * t.db);
-            scratch.hand_over_columns::<Neon>(to, t.db, t.na * E, side);
-            if b + side >= t.nb {
-                return;
-            }
-            b = (b + side).min(t.nb - side);
-        }
+        stream_gathered_squares::<NeonSquares, E, R>(src, dst, t, |a, b| {
+            prefetch_next_tile::<E>(&t, a, R, b);
+        });
     }
 }
 
@@ -260,7 +260,7 @@ unsafe fn stream_squares<const E: usize, const R: usize>(
 /// Narrow tiles use as many lanes as they fill.
 ///
 /// # Safety
-/// As [`super::sized`].
+/// As [`super::transpose_sized`].
 pub(super) unsafe fn transpose_neon<const E: usize, const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
@@ -277,6 +277,7 @@ pub(super) unsafe fn transpose_neon<const E: usize, const STREAM: bool>(
                 _ => stream_squares::<E, 1>(src, dst, t),
             }
         } else if E > 1 && t.nb >= 2 * (16 / E) {
+            // Sixteen pairs of registers for single bytes are all 32 that there are, and rounds need more.
             transpose_width::<NeonTwoLanes, Neon, E, STREAM>(src, dst, t);
         } else {
             transpose_width::<uint8x16_t, Neon, E, STREAM>(src, dst, t);
@@ -286,8 +287,8 @@ pub(super) unsafe fn transpose_neon<const E: usize, const STREAM: bool>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::MAX_ROW_BYTES;
     use super::*;
+    use crate::engine::tuning::MAX_TILE_ROW_BYTES;
 
     /// Memory of bytes that no element has, so that what is written outside of a tile shows.
     const OUTSIDE: u8 = 0xee;
@@ -309,7 +310,7 @@ mod tests {
         let (sa, db) = (sa.cast_signed(), db.cast_signed());
         let (next, scratch) = (src.as_ptr(), &raw mut scratch);
         let t = TransposeTile { na, sa, nb, db, next, next_step: sa, scratch };
-        // SAFETY: both buffers hold the whole tile, `na * E <= MAX_ROW_BYTES`, and the scratch lives until it is
+        // SAFETY: both buffers hold the whole tile, `na * E <= MAX_TILE_ROW_BYTES`, and the scratch lives until it is
         // finished.
         unsafe {
             let dst = memory.as_mut_ptr().add(start);
@@ -329,8 +330,16 @@ mod tests {
     fn tiles_are_transposes() {
         fn every<const E: usize>() {
             let line = 64 / E;
-            let sizes =
-                [1, line / 2, line - 1, line, line + 1, 2 * line, 2 * line + 3, MAX_ROW_BYTES / E];
+            let sizes = [
+                1,
+                line / 2,
+                line - 1,
+                line,
+                line + 1,
+                2 * line,
+                2 * line + 3,
+                MAX_TILE_ROW_BYTES / E,
+            ];
             for na in sizes.into_iter().filter(|n| *n > 0) {
                 for nb in [1, 16 / E, 32 / E, line, line + 1, 3 * line, 3 * line + 5] {
                     for (gap, off) in [(0, 0), (64, 0), (5, 0), (0, 16), (64, 33), (7, 1)] {

@@ -35,20 +35,22 @@ impl TransposeLanes for PortableLanes {
 }
 
 /// # Safety
-/// As [`super::sized`].
+/// As [`super::transpose_sized`].
 pub(super) unsafe fn transpose_portable<const E: usize, const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
     t: TransposeTile,
 ) {
-    // SAFETY: the caller's contract is that of `body`.
+    // The blocks are those of the machines with registers, of which the compiler makes what the target has.
+    // SAFETY: by the contract of this function.
     unsafe { transpose_width::<PortableLanes, PortableLane, E, STREAM>(src, dst, t) };
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{MAX_ROW_BYTES, Scratch, TransposeTile};
+    use super::super::{Scratch, TransposeTile};
     use super::transpose_portable;
+    use crate::engine::tuning::MAX_TILE_ROW_BYTES;
 
     /// The portable kernels give what the machine's own do; elsewhere only they run.
     #[test]
@@ -68,10 +70,10 @@ mod tests {
                     next_step: (nb * E).cast_signed(),
                     scratch: &raw mut scratch,
                 };
-                // SAFETY: both buffers hold the whole tile, `na * E <= MAX_ROW_BYTES`, and the scratch lives
+                // SAFETY: both buffers hold the whole tile, `na * E <= MAX_TILE_ROW_BYTES`, and the scratch lives
                 // until it is finished.
                 unsafe {
-                    if na * E > MAX_ROW_BYTES {
+                    if na * E > MAX_TILE_ROW_BYTES {
                         return;
                     }
                     if stream {

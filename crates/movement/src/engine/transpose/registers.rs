@@ -1,39 +1,35 @@
-//! Streamed tiles that never leave the registers: `64 / E` rows of 16 bytes become `16 / E` lines.
+//! Tiles with non-temporal stores that never leave the registers: `64 / E` rows of 16 bytes become `16 / E`
+//! lines.
 //!
 //! A register takes 16 bytes of each of several rows, as far apart as a lane has elements, and is a whole
 //! line of the destination, or half of one, after the rounds of interleaving. No line is kept in memory on
-//! the way: stores are done in order, so a usual store behind streamed ones waits for all of them, and
-//! whatever is kept in memory comes to wait for the destination. Measured on Zen 4, tiles that lie together
+//! the way: stores are done in order, so a usual store behind non-temporal ones waits for all of them, and
+//! a load of what was kept in memory waits for the destination. Measured on Zen 4, tiles that are compact
 //! on both sides reach the speed of a copy this way and half of it by squares.
 //!
 //! A line of the source is read four times, so it has to stay near: this is for few rows, or near ones.
 
 use super::super::stream::LINE_BYTES;
 use super::{TransposeTile, interleave_rounds, unrolled};
+use crate::engine::tuning::{L1_SETS, L1_TILE_WAYS, MAX_COMPACT_TILE_BYTES};
 use std::arch::x86_64::*;
-
-/// Bytes of the rows of a tile, with what lies between them, that the first level cache holds beside the next.
-const COMPACT_BYTES: usize = 1 << 14;
-
-/// Sets of a first level cache, and the ways of each that the lines of a tile may take.
-const CACHE_SETS: usize = 64;
-const USED_CACHE_WAYS: usize = 4;
 
 /// Whether the source of a tile is one compact stretch of memory.
 fn has_compact_source(t: &TransposeTile) -> bool {
-    t.na * t.sa.unsigned_abs() <= COMPACT_BYTES
+    t.na * t.sa.unsigned_abs() <= MAX_COMPACT_TILE_BYTES
 }
 
 /// Whether a tile is one for this file: its rows follow one another in the destination, and the first level
 /// cache holds a line of each of them, which it cannot where they are a power of two apart.
 pub(super) fn suits_registers(t: &TransposeTile, width: usize) -> bool {
     let step = t.sa.unsigned_abs();
-    let sets = CACHE_SETS >> (step / LINE_BYTES).trailing_zeros().min(CACHE_SETS.trailing_zeros());
-    let near = step <= LINE_BYTES || t.na <= sets * USED_CACHE_WAYS;
+    // Rows that are 2^k lines apart use one of every 2^k sets, because a set is the line number modulo 64.
+    let sets = L1_SETS >> (step / LINE_BYTES).trailing_zeros().min(L1_SETS.trailing_zeros());
+    let near = step <= LINE_BYTES || t.na <= sets * L1_TILE_WAYS;
     t.db == (t.na * width).cast_signed() && near
 }
 
-/// Lines of the next tile, row by row, one at a time.
+/// Prefetches the lines of the next tile, row by row, one at a time.
 struct RowPrefetcher {
     at: *const u8,
     left: usize,
@@ -48,7 +44,7 @@ impl RowPrefetcher {
         RowPrefetcher { at: t.next, left: lines, lines, skip }
     }
 
-    /// Asks for one more line; `NEAR` ones for the first level cache, as what follows is read at once.
+    /// Prefetches one more line; a `NEAR` one into the first level cache, because it is read at once.
     #[inline(always)]
     fn prefetch_next<const NEAR: bool>(&mut self) {
         // SAFETY: a prefetch of any address is harmless.
@@ -118,7 +114,7 @@ unsafe fn transpose_to_half_lines<const E: usize, const R: usize>(
 }
 
 /// # Safety
-/// As [`super::sized`]; `nb` is at least `R`; `na * E`, `dst` and `db` are multiples of 64; and the machine
+/// As [`super::transpose_sized`]; `nb` is at least `R`; `na * E`, `dst` and `db` are multiples of 64; and the machine
 /// has AVX-512 BW.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
@@ -136,6 +132,7 @@ unsafe fn transpose_avx512_sized<const E: usize, const R: usize, const NEAR: boo
         let mut b = 0usize;
         loop {
             let (mut from, mut to) = (src.add(b * E), dst.offset(b.cast_signed() * t.db));
+            // Two lines of every row at a time, so that memory has both for one of its bursts.
             for _ in 0..count / 2 {
                 let v = [
                     transpose_to_lines::<E, R>(from, t.sa),
@@ -177,7 +174,7 @@ unsafe fn transpose_avx2_sized<const E: usize, const R: usize, const NEAR: bool>
     let far = (2 * R).cast_signed() * t.sa;
     let count = t.na / (4 * R);
     let mut ahead = RowPrefetcher::behind_tile(&t, E);
-    // SAFETY: as above.
+    // SAFETY: columns and lines stay inside the tile, as with AVX-512.
     unsafe {
         let mut b = 0usize;
         loop {
@@ -214,7 +211,7 @@ macro_rules! widths {
 }
 
 /// # Safety
-/// As [`super::sized`]; `nb * E` is at least 16; `na * E`, `dst` and `db` are multiples of 64; and the
+/// As [`super::transpose_sized`]; `nb * E` is at least 16; `na * E`, `dst` and `db` are multiples of 64; and the
 /// machine has AVX-512 BW.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) unsafe fn transpose_avx512<const E: usize>(
@@ -224,6 +221,8 @@ pub(super) unsafe fn transpose_avx512<const E: usize>(
 ) {
     // SAFETY: by the contract of this function. `E` is one of these widths.
     unsafe {
+        // A compact tile leaves room in the first level cache for the next one; another would drive out the
+        // rows that are still to be read.
         if has_compact_source(&t) {
             widths!(transpose_avx512_sized, E, true, (src, dst, t));
         } else {

@@ -1,26 +1,19 @@
-//! What streamed tiles keep from one to the next.
+//! What tiles with non-temporal stores keep from one to the next.
 
 use super::super::cell::{CopyLane, PortableLane, copy_bytes};
 use super::super::stream::LINE_BYTES;
-use super::MAX_ROW_BYTES;
+use crate::engine::tuning::{COLUMN_PITCH_BYTES, MAX_TILE_ROW_BYTES, STAGE_PITCH_BYTES};
 use std::mem::MaybeUninit;
 
-/// Distance between columns: not a power of two, so that they spread over the sets of the caches.
-pub(super) const COLUMN_PITCH: usize = MAX_ROW_BYTES + 64;
-/// Bytes of a source row that are staged at a time: whole lines, and a good burst for memory.
-pub(super) const STAGE_ROW_BYTES: usize = 512;
-/// Distance between staged rows: not a power of two.
-pub(super) const STAGE_PITCH: usize = STAGE_ROW_BYTES + 64;
-
-/// Squares of lines in the making: 64 registers each at most, side by side in a row.
-const SQUARES_BYTES: usize = MAX_ROW_BYTES / 64 * 64 * 64;
-const COLUMNS_BYTES: usize = 64 * COLUMN_PITCH;
-const STAGE_BYTES: usize = MAX_ROW_BYTES * STAGE_PITCH;
+/// Squares of lines while they are transposed: 64 lines each at most, side by side for a row of a tile.
+const SQUARES_BYTES: usize = MAX_TILE_ROW_BYTES / 64 * 64 * 64;
+const COLUMNS_BYTES: usize = 64 * COLUMN_PITCH_BYTES;
+const STAGE_BYTES: usize = MAX_TILE_ROW_BYTES * STAGE_PITCH_BYTES;
 
 /// Memory for squares, for two sets of gathered columns and for a stage of source rows; and the set
 /// that is still on its way to memory.
 ///
-/// Streamed stores queue up behind memory. Handing them over a few at a time, between the blocks of
+/// Non-temporal stores queue up behind memory. Handing them over a few at a time, between the blocks of
 /// the next columns, lets registers and memory work at once.
 #[derive(Debug)]
 pub(in super::super) struct Scratch {
@@ -33,16 +26,16 @@ pub(in super::super) struct Scratch {
     second: bool,
 }
 
-/// Which bytes of the columns of a tile are written, where the lines of the destination begin elsewhere in
-/// every one of them.
+/// Which bytes of the columns of a *skewed* tile are written: the lines of the destination begin elsewhere in
+/// every one of its columns.
 ///
-/// A tile then has a line's worth of rows of the next one, and writes from the first line that begins in it
-/// to the first that begins behind it: tiles side by side write whole lines, each once.
+/// A skewed tile also reads as many rows of the next tile as make a line, and writes from the first line that
+/// begins in it to the first that begins behind it: tiles side by side write whole lines, each once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) struct Trim {
     /// Whether the columns begin with the tile, in the middle of a line or not.
     pub(in super::super) first: bool,
-    /// Bytes of a column that are the tile's own; more than it has where nothing follows.
+    /// Bytes of a column that belong to this tile; `usize::MAX` where no tile follows.
     pub(in super::super) own: usize,
 }
 
@@ -50,7 +43,7 @@ impl Trim {
     /// All bytes.
     pub(in super::super) const WHOLE: Trim = Trim { first: true, own: usize::MAX };
 
-    /// From where to where a column of `bytes` that begins at `to` is written.
+    /// The first and the end of the bytes that are written of a column of `bytes` at `to`.
     #[inline(always)]
     fn written_range(self, to: *const u8, bytes: usize) -> (usize, usize) {
         let next_line =
@@ -79,20 +72,21 @@ struct PendingColumns {
     trim: Trim,
 }
 
-/// The distance between gathered columns of `bytes` that go to places `step` apart: those that follow one
+/// The distance between gathered columns of `bytes` that are stored `step` apart: those that follow one
 /// another there are gathered so, and leave as one.
 #[inline(always)]
 pub(super) fn column_pitch(bytes: usize, step: isize) -> usize {
-    if step == bytes.cast_signed() { bytes } else { COLUMN_PITCH }
+    if step == bytes.cast_signed() { bytes } else { COLUMN_PITCH_BYTES }
 }
 
 impl Scratch {
-    /// Scratch for a job; without memory where its tiles are not streamed.
+    /// Scratch for a job; without memory where its stores are not non-temporal.
     pub(in super::super) fn new(streamed: bool) -> Scratch {
         let bytes = if streamed { SQUARES_BYTES + 2 * COLUMNS_BYTES + STAGE_BYTES } else { 0 };
         let (from, to) = (std::ptr::null(), std::ptr::null_mut());
         let trim = Trim::WHOLE;
         let pending = PendingColumns { from, to, step: 0, bytes: 0, left: 0, trim };
+        // Not zeroed: half a megabyte would cost more than a small move, and all that is read was written.
         let memory = Vec::with_capacity(bytes / size_of::<ScratchLine>());
         Scratch { memory, pending, trim, second: false }
     }
@@ -110,13 +104,13 @@ impl Scratch {
         self.trim == Trim::WHOLE
     }
 
-    /// Writes one column that lies at `from`.
+    /// Writes one column from `from`.
     ///
     /// # Safety
     /// `bytes` are readable at `from` and writable at `to`.
     pub(super) unsafe fn write_column(&self, from: *const u8, to: *mut u8, bytes: usize) {
         let (begin, end) = self.trim.written_range(to, bytes);
-        // SAFETY: by the contract of this function: the range lies inside of the column.
+        // SAFETY: by the contract of this function: the range is inside of the column.
         unsafe { copy_bytes::<PortableLane, true>(from.add(begin), to.add(begin), end - begin) };
     }
 
@@ -130,24 +124,25 @@ impl Scratch {
         self.memory.as_mut_ptr().cast::<u8>()
     }
 
-    /// Memory for the next 64 columns of up to [`MAX_ROW_BYTES`] bytes, [`column_pitch`] apart.
+    /// Memory for the next 64 columns of up to [`MAX_TILE_ROW_BYTES`] bytes, [`column_pitch`] apart.
     #[inline(always)]
     pub(super) fn column_memory(&mut self) -> *mut u8 {
         let set = if self.second { COLUMNS_BYTES } else { 0 };
         self.memory.as_mut_ptr().cast::<u8>().wrapping_add(SQUARES_BYTES + set)
     }
 
-    /// Memory for [`MAX_ROW_BYTES`] stretches of [`STAGE_ROW_BYTES`] bytes, [`STAGE_PITCH`] apart.
+    /// Memory for [`MAX_TILE_ROW_BYTES`] stretches of [`STAGE_ROW_BYTES`](crate::engine::tuning::STAGE_ROW_BYTES) bytes,
+    /// [`STAGE_PITCH_BYTES`] apart.
     #[inline(always)]
     pub(super) fn stage_memory(&mut self) -> *mut u8 {
         self.memory.as_mut_ptr().cast::<u8>().wrapping_add(SQUARES_BYTES + 2 * COLUMNS_BYTES)
     }
 
-    /// Hands over the columns just gathered: `count` of them, each `bytes` long, to places `step`
+    /// Hands over the columns just gathered: `count` of them, each `bytes` long, to addresses `step`
     /// apart. Those handed over before are written first.
     ///
     /// # Safety
-    /// All these places stay writable until they are written, the columns hold what goes there, and
+    /// All these addresses stay writable until they are written, the columns hold what goes there, and
     /// the machine has the instructions of `L`.
     #[inline(always)]
     pub(super) unsafe fn hand_over_columns<L: CopyLane>(
@@ -159,26 +154,28 @@ impl Scratch {
     ) {
         // SAFETY: by the contract of this function.
         unsafe { self.flush_columns::<L>(usize::MAX) };
+        // Columns that follow one another are one: only its two ends may be broken lines.
         let joined = column_pitch(bytes, step) == bytes;
         let (bytes, left) = if joined { (bytes * count, 1) } else { (bytes, count) };
         self.pending =
             PendingColumns { from: self.column_memory(), to, step, bytes, left, trim: self.trim };
+        // The next columns are gathered into the other set, while these are on their way.
         self.second = !self.second;
     }
 
     /// Writes up to `rows` of the columns handed over.
     ///
     /// # Safety
-    /// Their places are still writable, and the machine has the instructions of `L`.
+    /// Their addresses are still writable, and the machine has the instructions of `L`.
     #[inline(always)]
     pub(super) unsafe fn flush_columns<L: CopyLane>(&mut self, rows: usize) {
         let p = &mut self.pending;
         for _ in 0..rows.min(p.left) {
             let (begin, end) = p.trim.written_range(p.to, p.bytes);
-            // SAFETY: `from` holds `left` columns at its pitch, and their places are writable; the range lies
+            // SAFETY: `from` holds `left` columns at its pitch, and their places are writable; the range is
             // inside of a column.
             unsafe { copy_bytes::<L, true>(p.from.add(begin), p.to.add(begin), end - begin) };
-            p.from = p.from.wrapping_add(COLUMN_PITCH);
+            p.from = p.from.wrapping_add(COLUMN_PITCH_BYTES);
             p.to = p.to.wrapping_offset(p.step);
             p.left -= 1;
         }

@@ -1,16 +1,18 @@
-//! Streamed tiles from whole lines: 64 bytes of each of `64 / E` rows become as many columns of 64
-//! bytes.
+//! Tiles with non-temporal stores from whole lines: 64 bytes of each of `64 / E` rows become as many columns
+//! of 64 bytes.
 //!
-//! Every line of the source is read once, where it lies, so it matters little that rows a power of
-//! two apart fall into few sets of the caches: a line need only stay from its prefetch to its one
-//! use. The columns of a tile are gathered line by line and leave as longer rows.
+//! Every line of the source is read once, in place, so it matters little that rows a power of two apart fall
+//! into few sets of the caches: a line need only stay from its prefetch to its one use. The columns of a tile
+//! are gathered line by line and are stored as longer rows.
 
 use super::super::cell::{prefetch_line, x86::Avx512};
-use super::scratch::{Scratch, column_pitch};
+use super::gathered::{LineSquares, stream_gathered_squares};
+use super::scratch::Scratch;
 use super::{TransposeTile, phased, registers, transpose_rows_in_lanes, unrolled};
+use crate::engine::tuning::MAX_SAME_PAGE_STEP_BYTES;
 use std::arch::x86_64::*;
 
-/// Lines of the next tile, row by row: bursts that memory answers from one of its pages.
+/// Prefetches the lines of the next tile, row by row: bursts that memory answers from one of its pages.
 pub(super) struct LinePrefetcher {
     row: *const u8,
     step: isize,
@@ -24,7 +26,7 @@ impl LinePrefetcher {
         LinePrefetcher { row: t.next, step: t.next_step, at: 0, bytes: t.nb * width }
     }
 
-    /// Asks for the next `lines`.
+    /// Prefetches the next `lines`.
     #[inline(always)]
     pub(super) fn prefetch_lines(&mut self, mut lines: usize) {
         while lines > 0 {
@@ -34,6 +36,8 @@ impl LinePrefetcher {
                 self.at += 64;
                 lines -= 1;
             }
+            // The row is over; where the tile is too, the prefetches continue behind it, which is harmless
+            // and saves a count of rows.
             if self.at >= self.bytes {
                 self.at = 0;
                 self.row = self.row.wrapping_offset(self.step);
@@ -126,7 +130,7 @@ unsafe fn stream_columns<const R: usize, const N: usize>(
 /// A tile of whole lines that are aligned in the destination: they go there from the registers.
 ///
 /// # Safety
-/// As [`super::stream_sized_tile`]; `na` and `nb` are at least `64 / E`; `na * E`, `dst` and `db` are multiples of
+/// As [`super::transpose_sized`]; `na` and `nb` are at least `64 / E`; `na * E`, `dst` and `db` are multiples of
 /// 64; and the machine has AVX-512 BW.
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn stream_aligned_tile<const E: usize, const R: usize>(
@@ -135,7 +139,7 @@ unsafe fn stream_aligned_tile<const E: usize, const R: usize>(
     t: TransposeTile,
 ) {
     let side = 4 * R;
-    // SAFETY: `na * E / 64 <= MAX_ROW_BYTES / 64` squares fit the scratch. They stay inside the tile: the last
+    // SAFETY: `na * E / 64 <= MAX_TILE_ROW_BYTES / 64` squares fit the scratch. They stay inside the tile: the last
     // one along the source is moved back to end with it, and writes the same bytes again.
     unsafe {
         let scratch: &mut Scratch = &mut *t.scratch;
@@ -144,6 +148,8 @@ unsafe fn stream_aligned_tile<const E: usize, const R: usize>(
         let mut ahead = LinePrefetcher::behind_tile(&t, E);
         let mut b = 0usize;
         loop {
+            // All squares of a row of lines first: the lines of a destination row are then stored one behind
+            // the other, and memory writes them as one burst.
             for a in 0..lines {
                 let from = src.add(b * E).offset((a * side).cast_signed() * t.sa);
                 load_square::<E, R>(from, t.sa, squares.add(a * side * 64), || {
@@ -155,6 +161,7 @@ unsafe fn stream_aligned_tile<const E: usize, const R: usize>(
                 let mut a = 0;
                 while a < lines {
                     let (from, to) = (squares.add(a * side * 64), to.add(a * 64));
+                    // Four squares give four adjacent lines of every row, as many as fit the registers.
                     a += match lines - a {
                         1 => {
                             stream_columns::<R, 1>(from, to, t.db, k);
@@ -179,60 +186,58 @@ unsafe fn stream_aligned_tile<const E: usize, const R: usize>(
     }
 }
 
-/// Any other tile of at least one square: columns are gathered, and leave a few at a time while
-/// the next are gathered.
+/// The squares of AVX-512.
+struct Avx512Squares;
+
+impl LineSquares for Avx512Squares {
+    type Lane = Avx512;
+
+    #[inline(always)]
+    unsafe fn load_square<const E: usize, const R: usize>(
+        src: *const u8,
+        sa: isize,
+        between: *mut u8,
+        mut other: impl FnMut(usize),
+    ) {
+        let mut group = 0;
+        // SAFETY: by the contract of this function.
+        unsafe {
+            load_square::<E, R>(src, sa, between, || {
+                other(group);
+                group += 1;
+            });
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_columns<const R: usize>(between: *const u8, to: *mut u8, pitch: usize) {
+        for k in 0..R {
+            // SAFETY: by the contract of this function.
+            unsafe {
+                for (lane, line) in exchange_columns::<R>(between, k).into_iter().enumerate() {
+                    _mm512_storeu_si512(to.add((lane * R + k) * pitch).cast(), line);
+                }
+            }
+        }
+    }
+}
+
+/// Any other tile of at least one square, by gathered columns.
 ///
 /// # Safety
-/// As [`super::stream_sized_tile`]; `na` and `nb` are at least `64 / E`, and the machine has AVX-512 BW.
+/// As [`super::transpose_sized`]; `na` and `nb` are at least `64 / E`, and the machine has AVX-512 BW.
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn stream_gathered_tile<const E: usize, const R: usize>(
     src: *const u8,
     dst: *mut u8,
     t: TransposeTile,
 ) {
-    let side = 4 * R;
-    // SAFETY: columns of `na * E <= MAX_ROW_BYTES` bytes fit the scratch. Squares stay inside the tile: the
-    // last one of each direction is moved back to end with it, and the same bytes come again. All
-    // of a column is gathered before it is handed over.
+    let mut ahead = LinePrefetcher::behind_tile(&t, E);
+    // SAFETY: by the contract of this function.
     unsafe {
-        let scratch: &mut Scratch = &mut *t.scratch;
-        let square = scratch.square_memory();
-        let share = side.div_ceil(4 * t.na.div_ceil(side));
-        let pitch = column_pitch(t.na * E, t.db);
-        let mut ahead = LinePrefetcher::behind_tile(&t, E);
-        let mut b = 0usize;
-        loop {
-            let gather = scratch.column_memory();
-            let mut a = 0usize;
-            loop {
-                let from = src.add(b * E).offset(a.cast_signed() * t.sa);
-                load_square::<E, R>(from, t.sa, square, || {
-                    ahead.prefetch_lines(R);
-                    scratch.flush_columns::<Avx512>(share);
-                });
-                for k in 0..R {
-                    for (lane, line) in exchange_columns::<R>(square, k).into_iter().enumerate() {
-                        let column = gather.add((lane * R + k) * pitch + a * E);
-                        _mm512_storeu_si512(column.cast(), line);
-                    }
-                }
-                if a + side >= t.na {
-                    break;
-                }
-                a = (a + side).min(t.na - side);
-            }
-            let to = dst.offset(b.cast_signed() * t.db);
-            scratch.hand_over_columns::<Avx512>(to, t.db, t.na * E, side);
-            if b + side >= t.nb {
-                return;
-            }
-            b = (b + side).min(t.nb - side);
-        }
+        stream_gathered_squares::<Avx512Squares, E, R>(src, dst, t, |_, _| ahead.prefetch_lines(R));
     }
 }
-
-/// Rows of the destination nearer than this share pages of memory, which likes them in order.
-const SAME_PAGE_BYTES: usize = 2048;
 
 /// # Safety
 /// As [`stream_gathered_tile`].
@@ -246,9 +251,11 @@ unsafe fn stream_sized_tile<const E: usize, const R: usize>(
     let aligned = (row | dst.addr() | step).is_multiple_of(64);
     // SAFETY: by the contract of this function; the destination is aligned where lines go directly.
     unsafe {
+        // Registers alone are best where they can be: whatever is kept in memory waits behind the stores.
         if aligned && registers::suits_registers(&t, E) {
             registers::transpose_avx512::<E>(src, dst, t);
         } else if phased::suits_phased(&t) {
+            // Conflicting rows would drive one another out of the caches before their last use.
             phased::transpose_staged::<Avx512, E>(src, dst, t, |src, dst, t| {
                 if aligned {
                     registers::transpose_avx512::<E>(src, dst, t);
@@ -256,7 +263,8 @@ unsafe fn stream_sized_tile<const E: usize, const R: usize>(
                     stream_gathered_tile::<E, R>(src, dst, t);
                 }
             });
-        } else if aligned && (step >= SAME_PAGE_BYTES || step == row) {
+        } else if aligned && (step >= MAX_SAME_PAGE_STEP_BYTES || step == row) {
+            // Lines may go to their rows one by one where these are in pages of their own, or follow one another.
             stream_aligned_tile::<E, R>(src, dst, t);
         } else {
             stream_gathered_tile::<E, R>(src, dst, t);
@@ -269,7 +277,7 @@ pub(super) fn fits_line_square<const E: usize>(t: &TransposeTile) -> bool {
     t.na * E >= 64 && t.nb * E >= 64
 }
 
-/// A streamed tile in which a square [`fits_line_square`].
+/// A tile with non-temporal stores that [`fits_line_square`].
 ///
 /// # Safety
 /// As [`stream_sized_tile`].

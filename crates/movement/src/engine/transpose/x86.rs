@@ -130,13 +130,16 @@ pub(super) unsafe fn transpose_avx512<const E: usize, const STREAM: bool>(
     dst: *mut u8,
     t: TransposeTile,
 ) {
-    // SAFETY: the caller's contract is that of `body`; the features are enabled here.
+    // SAFETY: by the contract of this function, which enables the instructions.
     unsafe {
+        // From the largest block that fits to the smallest, because every step down doubles the number of
+        // stores for a line.
         if STREAM && square::fits_line_square::<E>(&t) {
             square::transpose_streamed::<E>(src, dst, t);
         } else if square::fits_line_square::<E>(&t) {
             cached::transpose_cached::<E>(src, dst, t);
         } else if narrow::suits_narrow_blocks::<E>(&t) && (!STREAM || (*t.scratch).is_untrimmed()) {
+            // Narrow blocks write whole columns, so a tile that is written in part cannot use them.
             narrow::transpose_narrow::<E>(src, dst, t);
         } else if t.nb >= 4 * (16 / E) {
             transpose_width::<__m512i, Avx512, E, STREAM>(src, dst, t);
@@ -154,8 +157,10 @@ pub(super) unsafe fn transpose_avx2<const E: usize, const STREAM: bool>(
     dst: *mut u8,
     t: TransposeTile,
 ) {
-    // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
+    // SAFETY: by the contract of this function, which enables the instructions.
     unsafe {
+        // As with AVX-512; a square in the caches is one of registers here, half as wide as a line, so that
+        // tiles too narrow for lines have one too.
         if STREAM && square::fits_line_square::<E>(&t) {
             halves::transpose_streamed::<E>(src, dst, t);
         } else if !STREAM && halves::fits_register_square::<E>(&t) {
@@ -170,12 +175,13 @@ pub(super) unsafe fn transpose_avx2<const E: usize, const STREAM: bool>(
     }
 }
 
+/// Whatever the tile: SSE2 has one width of registers, and no stores of lines.
 pub(super) unsafe fn transpose_sse2<const E: usize, const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
     t: TransposeTile,
 ) {
-    // SAFETY: the caller's contract is that of `body`; SSE2 is part of the baseline.
+    // SAFETY: by the contract of this function; SSE2 is part of the baseline.
     unsafe {
         if narrow::suits_narrow_blocks::<E>(&t) && (!STREAM || (*t.scratch).is_untrimmed()) {
             narrow::transpose_narrow::<E>(src, dst, t);

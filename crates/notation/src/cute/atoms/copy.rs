@@ -41,8 +41,9 @@ pub(super) fn list_copy_atoms() -> Vec<String> {
     names
 }
 
-/// Loads and stores of 8x8 matrices of 16 bits (or what fills as many bits) by a warp: each row of 128
-/// bits is named by one thread, and of each matrix a thread holds 32 bits.
+/// Loads and stores of 8x8 matrices of 16-bit elements (or of other elements with as many bits) by a warp,
+/// as the PTX ISA describes `ldmatrix` and `stmatrix`: one thread gives the address of each row of 128
+/// bits, and every thread holds 32 bits of each matrix.
 fn find_matrix_copy(name: &str) -> Option<FoundCopyAtom> {
     if name == "SM75_U32x1_MOVM_T" {
         let same = thread_value_layout(single_mode(32, 32), single_mode(32, 1));
@@ -60,7 +61,7 @@ fn find_matrix_copy(name: &str) -> Option<FoundCopyAtom> {
     let (width, rest) = parse_leading_number(rest.strip_prefix('U')?)?;
     let (count, rest) = parse_leading_number(rest.strip_prefix('x')?)?;
     let (count, rest) = match rest.strip_prefix("_x") {
-        // The values of one matrix are said too.
+        // Names with two numbers state the values of one matrix before the number of matrices.
         Some(rest) if unpacked && (width, count) == (8, 16) => parse_leading_number(rest)?,
         None if !unpacked => (count * width / 32, rest),
         _ => return None,
@@ -77,6 +78,7 @@ fn find_matrix_copy(name: &str) -> Option<FoundCopyAtom> {
     if ![1, 2, 4].contains(&count) || (large && count == 1) {
         return None;
     }
+    // Threads past the number of rows give addresses that are not used, hence modes of stride 0.
     let rows = match (large, count) {
         (true, 2) => mode_with_units(&[(2, 128), (2, 1024), (4, 256), (2, 0)]),
         (true, _) => mode_with_units(&[(2, 128), (2, 1024), (4, 256), (2, 2048)]),
@@ -102,13 +104,14 @@ fn find_matrix_copy(name: &str) -> Option<FoundCopyAtom> {
     Some((single_mode(32, 1), AtomLayouts::Copy { src, dst, reference }))
 }
 
-/// The lanes and bits of a tensor memory access, and how often it repeats at most.
+/// The lanes and bits of a tensor memory access, and its largest number of repetitions. These are the
+/// shapes and `.num` values of `tcgen05.ld` in the PTX ISA.
 const ACCESSES: [(&str, i64); 5] =
     [("16dp256b", 32), ("16dp128b", 64), ("16dp64b", 128), ("16dp32b", 128), ("32dp32b", 128)];
 
-/// Loads and stores of tensor memory by a warp: every thread names the whole region, lane after lane;
-/// the registers hold its pieces. Repetitions lie side by side in each lane. Elements of 16 bits that
-/// are packed on the way (`_16b`) count as they are in registers.
+/// Loads and stores of tensor memory by a warp: every thread addresses the whole region, lane after lane;
+/// the registers hold its pieces. Repetitions are side by side in each lane. Elements of 16 bits that the
+/// copy packs (`_16b`) are counted as they are in registers.
 fn find_tensor_memory_copy(name: &str) -> Option<FoundCopyAtom> {
     let (load, rest) = match name.strip_prefix("SM100_TMEM_LOAD_") {
         Some(rest) => (true, rest),

@@ -9,7 +9,7 @@ use super::{
 type FoundMmaAtom = (CuteModes, AtomLayouts);
 
 /// The types that names spell, with the bits of an element. `GC64` and `C64` are complex numbers of two
-/// 64-bit parts, which take the place of one 64-bit number each.
+/// 64-bit parts, each of which has the layout of one 64-bit number.
 const TYPES: [(&str, i64); 18] = [
     ("GC64", 64),
     ("C64", 64),
@@ -31,8 +31,7 @@ const TYPES: [(&str, i64); 18] = [
     ("E2M1", 4),
 ];
 
-/// Architecture, shapes, types of D, A, B and C (`|` separates choices of one type), and how a name
-/// goes on.
+/// Architecture, shapes, types of D, A, B and C (`|` separates choices of one type), and the rest of the name.
 type WarpRow = (&'static str, &'static [&'static str], [&'static str; 4], &'static [&'static str]);
 
 /// The instructions of one warp.
@@ -72,7 +71,7 @@ const WARP: &[WarpRow] = &[
 ];
 
 /// The instructions of four warps: the types of D, A and B, their K, and whether both operands may be
-/// transposed (then the name says how each lies in memory).
+/// transposed (then template arguments state the major dimension of each).
 const WARPGROUP: &[(&[&str], i64, bool)] = &[
     (&["F16", "F16", "F16"], 16, true),
     (&["F32", "F16", "F16"], 16, true),
@@ -83,7 +82,8 @@ const WARPGROUP: &[(&[&str], i64, bool)] = &[
     (&["F32", "E4M3|E5M2", "E4M3|E5M2"], 32, false),
 ];
 
-/// The N that CuTe lists; every multiple of 8 up to 256 is an instruction.
+/// The sizes N that CuTe lists. Every multiple of 8 up to 256 is an instruction (PTX ISA,
+/// `wgmma.mma_async`), and any of them is found by name.
 const LISTED_N: [i64; 8] = [8, 16, 32, 64, 96, 128, 192, 256];
 
 /// The instructions of a CTA or a pair of them: the kind in the name, and its K.
@@ -155,14 +155,15 @@ fn match_spelled_types(name: &str, types: &[&str]) -> Option<i64> {
     TYPES.iter().find(|(t, _)| *t == a).map(|(_, bits)| *bits)
 }
 
-/// The type of A, B or C (0, 1 or 2), by its PyTorch name: `F32F16F16F32` are those of D, A, B and C, and without the last C has that of D.
+/// The type of A, B or C (0, 1 or 2), by its PyTorch name: `F32F16F16F32` are those of D, A, B and C, and
+/// without the last C has that of D.
 pub(super) fn operand_dtype(name: &str, operand: usize) -> Option<&'static str> {
     let words = name.split(['<', '_']);
     let types = words.filter_map(split_types_of_word).find(|types| types.len() >= 3)?;
     let wanted = if operand == 2 { types.get(3).or(types.first()) } else { types.get(operand + 1) };
     Some(match *wanted? {
         "F64" => "float64",
-        // A TF32 is kept in 32 bits.
+        // TF32 elements are stored in 32 bits.
         "F32" | "TF32" => "float32",
         "F16" => "float16",
         "BF16" => "bfloat16",
@@ -190,7 +191,7 @@ fn split_types_of_word(mut word: &str) -> Option<Vec<&'static str>> {
     Some(found)
 }
 
-/// A name without its template arguments, and these. Traits give a name and its arguments in one list.
+/// Splits a name from its template arguments. `MMA_Traits` has the name and its arguments in one list.
 fn split_template_arguments(name: &str) -> Option<(&str, Vec<&str>)> {
     let Some((name, rest)) = name.split_once('<') else { return Some((name, Vec::new())) };
     let inside = rest.trim_end().strip_suffix('>')?;
@@ -266,6 +267,8 @@ fn find_warp_mma(name: &str) -> Option<FoundMmaAtom> {
     let (arch, rest) = name.split_once('_')?;
     let ([m, n, k], rest) = parse_mma_shape(rest)?;
     let (types, _) = rest.split_once('_')?;
+    // Only combinations in the table are accepted, because a name of valid parts may be of no
+    // instruction.
     let bits = WARP.iter().find_map(|(a, shapes, list, ends)| {
         let known = *a == arch
             && shapes.contains(&format!("{m}x{n}x{k}").as_str())
@@ -287,19 +290,23 @@ fn find_sm120_mma(name: &str) -> Option<FoundMmaAtom> {
     (arguments.is_empty() || arguments.len() == known).then(|| warp_fragments(shape, bits))
 }
 
-/// Fragments of one warp. Eight groups of four threads own eight rows of A, eight columns of B and
-/// eight rows of C. Of A and B, each thread of a group has as many neighbours along k as fill 32 bits;
-/// of C, two neighbours along n. That repeats over the rest of the rows, then over the rest of k.
+/// Fragments of one warp, by the rule behind the figures of the PTX ISA ("Matrix Fragments for mma"). Eight
+/// groups of four threads own eight rows of A, eight columns of B and eight rows of C. Of A and B, each
+/// thread of a group has as many neighbours along k as fill 32 bits; of C, two neighbours along n. That
+/// repeats over the rest of the rows, then over the rest of k.
 fn warp_fragments([m, n, k]: [i64; 3], bits: i64) -> FoundMmaAtom {
     let packed = (32 / bits).max(1);
     let operand = |rows: i64| {
         let values = [(packed, rows), (rows / 8, 8), (k / (4 * packed), 4 * packed * rows)];
         let mut value = mode_without_units(&values);
+        // CuTe writes the single value mode of its 4-bit atoms as a tuple of one.
         if bits == 4 && value.top_modes().len() == 1 {
             value = mode_with_units(&[(packed, rows)]);
         }
         thread_value_layout(mode_with_units(&[(4, packed * rows), (8, 1)]), value)
     };
+    // The accumulator is the same for all element widths: two neighbours along n for each thread,
+    // rows 8 apart.
     let c = thread_value_layout(
         mode_with_units(&[(4, 2 * m), (8, 1)]),
         mode_without_units(&[(2, m), (m / 8, 8)]),
@@ -331,6 +338,8 @@ fn find_warpgroup_mma(name: &str) -> Option<FoundMmaAtom> {
     };
     let major = |t: &&&str| t.ends_with("Major::K") || t.ends_with("Major::MN");
     let said = arguments.iter().filter(major).count();
+    // CUTLASS gives the major modes of both operands as template arguments where both may be
+    // transposed, and none otherwise.
     let listed = if *majors { said == 2 || arguments.is_empty() } else { said == 0 };
     if m != 64 || !(8..=256).contains(&n) || n % 8 != 0 || !fits || !listed {
         return None;
@@ -372,6 +381,8 @@ fn find_cta_mma(name: &str) -> Option<FoundMmaAtom> {
     }
     let sizes: Vec<i64> = arguments.iter().filter_map(|a| parse_size_argument(a)).collect();
     let (m, n) = (*sizes.first()?, *sizes.get(1)?);
+    // `tcgen05.mma` with `cta_group::2` divides M and N between two CTAs, so each CTA has the rows
+    // of a single one.
     let ctas = if pair { 2 } else { 1 };
     if ![64, 128].contains(&(m / ctas)) || m % ctas != 0 || n % 8 != 0 || !(8..=256).contains(&n) {
         return None;

@@ -1,12 +1,13 @@
-//! MMA and copy atoms by name: which element each value of each thread holds.
+//! MMA and copy atoms by name: the element in each value of each thread.
 //!
 //! An atom is known by the name that CuTe gives it, and its thread-value layouts follow from rules on
 //! that name: the shape and the widths of the types of a matrix instruction, the number of matrices of
 //! an `ldmatrix`, the lanes and bits of a tensor memory access. [`find_atom`] knows every atom of these
 //! families, [`list_atom_names`] lists them (of those with a free size, the sizes that CuTe lists).
 //!
-//! For an MMA the layouts map (thread, value) to `m + M k` for A, `n + N k` for B and `m + M n` for C;
-//! for a copy, to bits. Operands in shared memory have thread stride 0: every thread names the whole.
+//! For an MMA the layouts map (thread, value) to `m + M k` for A, `n + N k` for B and `m + M n` for C; for
+//! a copy, to bits. Operands in shared memory have thread stride 0, because every thread refers to the
+//! whole operand.
 
 mod copy;
 mod mma;
@@ -65,8 +66,8 @@ impl CuteAtom {
         }
     }
 
-    /// The type of the elements of A, B or C (0, 1 or 2) of a matrix instruction, by its PyTorch name, where its name says one
-    /// that PyTorch has.
+    /// The type of the elements of A, B or C (0, 1 or 2) of a matrix instruction, by its PyTorch name, if
+    /// the atom's name states one that PyTorch has.
     pub fn operand_dtype(&self, operand: usize) -> Option<&'static str> {
         mma::operand_dtype(&self.name, operand)
     }
@@ -107,7 +108,7 @@ pub fn list_atom_names() -> Vec<String> {
     names
 }
 
-/// `(extent:stride, ..)` as one mode; modes of one step go, and a mode of nothing else is `1:0`.
+/// `(extent:stride, ..)` as one mode without leaves of extent 1; `1:0` if none is left.
 fn mode_without_units(leaves: &[(i64, i64)]) -> CuteModes {
     let moving =
         leaves.iter().filter(|(e, _)| *e != 1).map(|(e, s)| CuteMode::new(*e, *s)).collect();
@@ -134,6 +135,7 @@ fn single_mode(extent: i64, stride: i64) -> CuteModes {
 /// A number at the front of a text, without a sign or a zero before it, and what follows.
 fn parse_leading_number(text: &str) -> Option<(i64, &str)> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    // A leading zero or ten digits is no size in any name, and nine digits cannot overflow.
     if text.starts_with('0') || digits > 9 {
         return None;
     }

@@ -42,8 +42,9 @@ fn continues_mode(inner: &CuteMode, outer: &CuteMode) -> bool {
 /// **Law**: `R(i) = A(B(i))` for every index `i` of `B`. With a tiler of several parts, mode `k` is
 /// `A_k o B_k`, and the modes that are left stay.
 ///
-/// Where `B` leaves the domain of `A`, the last mode of `A` goes on. Strides of `B` on a basis step
-/// along the modes of `A`. A refusal is a proof that no layout compatible with `B` is that function.
+/// Where `B` leaves the domain of `A`, the last mode of `A` is extended (CuTe documentation,
+/// "Composition"). Strides of `B` on a basis step along the modes of `A`. A refusal is a proof that no
+/// layout compatible with `B` is that function.
 pub fn composition(a: &CuteModes, b: &Tiler) -> Result<CuteModes> {
     match b {
         Tiler::Keep => Ok(a.clone()),
@@ -64,6 +65,8 @@ pub(super) fn compose_modes(a: &CuteModes, b: &CuteModes) -> Result<CuteModes> {
     let b = basis_to_index_strides(a, b)?;
     let right = b.tile_layout_by_index()?;
     let left = extend_last_mode(a, b.cosize()?)?;
+    // Leaf by leaf, because the result must keep the nesting of `B`: composing the whole would fuse
+    // modes across leaves.
     let mut each = left.compose_each_iter(&right)?;
     each.reverse();
     let last = coalesced_leaves(a);
@@ -79,8 +82,8 @@ pub(super) fn compose_modes(a: &CuteModes, b: &CuteModes) -> Result<CuteModes> {
     Ok(b.expand_leaves(&mut |_| found.next().unwrap_or(NestedTuple::Leaf(CuteMode::unit_mode()))))
 }
 
-/// What a mode without a choice becomes: its stride, which nothing depends on, is that of the last mode
-/// times the steps that are left of it, as CuTe has it.
+/// The result for a mode of extent 1. No offset depends on its stride, but programs compare printed
+/// layouts, so it is computed as CuTe does: the stride of the last mode times the steps that remain for it.
 fn compose_unit_mode(a: &[CuteMode], stride: i64) -> Result<Vec<CuteMode>> {
     let Some((last, before)) = a.split_last() else { return Ok(vec![CuteMode::unit_mode()]) };
     let steps = before.iter().fold(stride, |steps, m| div_ceil(steps, m.extent.max(1)));
@@ -109,7 +112,7 @@ fn basis_to_index_strides(a: &CuteModes, b: &CuteModes) -> Result<CuteModes> {
     if b.leaves().iter().all(|m| m.basis.is_empty()) {
         return Ok(b.clone());
     }
-    // Refuses strides of both kinds.
+    // Called for its check: strides with and without a basis cannot be mixed.
     b.iters_by_index()?;
     let mut reached: Vec<(&[usize], i128)> = Vec::new();
     for m in b.leaves().into_iter().filter(|m| m.stride != 0 && m.extent != 1) {
@@ -137,8 +140,8 @@ fn basis_to_index_strides(a: &CuteModes, b: &CuteModes) -> Result<CuteModes> {
     })
 }
 
-/// What a step along one mode of `a` counts in its index, the size of that mode, and whether it is the
-/// last one.
+/// The weight in the index of `a` of a step along one of its modes, the size of that mode, and whether it
+/// is the last one, which may be extended.
 fn weight_of_basis(a: &CuteModes, basis: &[usize]) -> Result<(i64, i64, bool)> {
     let (mut at, mut weight, mut open) = (a, 1, true);
     for mode in basis {

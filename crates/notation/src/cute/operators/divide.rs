@@ -1,4 +1,4 @@
-//! Divides: a layout as tiles, and what is left beside one tile.
+//! Divides: a layout as a tile and the layout of all tiles (CuTe documentation, "Division (Tiling)").
 
 use super::super::modes::CuteModes;
 use super::super::nest::NestedTuple;
@@ -19,7 +19,7 @@ pub enum TileArrangement {
     Flat,
 }
 
-/// `A` divided by tiles: the first part is the tile `B`, the second all places of the tile.
+/// `A` divided by tiles: the first part is the tile `B`, the second the layout of the tiles.
 ///
 /// **Law**: of one layout the divide is `A o (B, B*)` with `B*` the complement of `B` in the size of
 /// `A`; of several, each is divided by its own.
@@ -28,6 +28,8 @@ pub fn divide_by_tiler(a: &CuteModes, by: &Tiler, arrange: TileArrangement) -> R
         let both = NestedTuple::Tuple(vec![b.clone(), complement(b, a.size()?)?]);
         let mut parts = compose_modes(a, &both)?.into_top_modes();
         match (parts.pop(), parts.pop()) {
+            // The composition with `(B, B*)` keeps that nesting, so its two modes are the two
+            // parts.
             (Some(rest), Some(tile)) => Ok((tile, rest)),
             _ => Err(LayoutError::LengthMismatch { what: "the divide", expected: 2, found: 0 }),
         }
@@ -79,7 +81,7 @@ fn zip_split_modes(
         Tiler::Keep => Err(LayoutError::BadParameter {
             what: "the tiler `_`",
             value: 0,
-            accepted: "parts are put side by side where every mode has two".into(),
+            accepted: "parts are collected where every mode has two".into(),
         }),
         Tiler::ByMode(parts) => {
             let (tiled, left) = split_modes_by_tiler(a, parts)?;

@@ -5,11 +5,11 @@ use super::super::nest::{NestedTuple, tuple_of_leaves};
 use super::{coalesce, mode_of_iter};
 use zellige_layout::{InverseLayout, Layout, LayoutError, Result, TileLayout};
 
-/// The layout of what `a` leaves free below `cosize`: its strides rise, no two of its places and none
-/// of `a` added to one of them coincide, and together they fill `[0, cosize)`.
+/// A layout of the gaps of `a` below `cosize`: its strides rise, all sums of one of its offsets and one of
+/// `a` are distinct, and together they fill `[0, cosize)`.
 ///
-/// Modes of stride 0 take no place of their own and do not count. Two elements of `a` in one place are
-/// refused with both.
+/// Modes of stride 0 add no offset and are left out. Two elements of `a` with one offset are refused with
+/// both as witness.
 pub fn complement(a: &CuteModes, cosize: i64) -> Result<CuteModes> {
     require_memory_strides(a, "complement")?;
     let moving: Vec<CuteMode> =
@@ -27,7 +27,8 @@ pub fn complement(a: &CuteModes, cosize: i64) -> Result<CuteModes> {
     modes_of_tile_layout(&found)
 }
 
-/// The index in `a` of an index in `a` without its modes of one place.
+/// The index in `a` of an index in the layout without unit modes and modes of stride 0, so that witnesses
+/// are indices of `a`.
 fn index_with_unit_modes(a: &CuteModes, index: i64) -> i64 {
     let (mut rest, mut weight, mut found) = (index, 1i64, 0i64);
     for m in a.leaves() {
@@ -40,16 +41,17 @@ fn index_with_unit_modes(a: &CuteModes, index: i64) -> i64 {
     found
 }
 
-/// `R` with `A(R(i)) = i`, as long as the strides of `A` count on from 1.
+/// `R` with `A(R(i)) = i` for as many indices as the strides of `A`, starting at 1, continue one another.
+/// This is CuTe's `right_inverse`; the algebra's own may be longer.
 pub fn right_inverse(a: &CuteModes) -> Result<CuteModes> {
     require_memory_strides(a, "right_inverse")?;
     modes_of_inverse(&Layout::from(a.tile_layout_by_index()?).right_inverse_by_strides()?)
 }
 
-/// `R` with `R(A(i)) = i` for every index of `A`; places between the elements map anywhere.
+/// `R` with `R(A(i)) = i` for every index of `A`; offsets between the elements map anywhere.
 ///
-/// Two elements of `A` in one place are refused with both: there is no way back. Other refusals are
-/// those of [`Layout::left_inverse`]: a proof that there is none, or that none was found.
+/// Two elements of `A` with one offset are refused with both as witness. Other refusals are those of
+/// [`Layout::left_inverse`]: a proof that there is none, or a statement that none was found.
 pub fn left_inverse(a: &CuteModes) -> Result<CuteModes> {
     require_memory_strides(a, "left_inverse")?;
     modes_of_inverse(&Layout::from(a.tile_layout_by_index()?).left_inverse()?)

@@ -1,11 +1,11 @@
 //! CuTe's operators on nested modes, each with its law and the nesting that CuTe promises.
 //!
-//! What every operator asks of composition, complement and inverses is decided by the algebra without
-//! enumeration; here is how the answer is nested. Answers are exact: where no layout of the promised
-//! nesting is the function that the law describes, the refusal names an index that shows it.
+//! The algebra decides composition, complement and inverses without enumeration; this module gives the
+//! results their nesting. Answers are exact: if no layout of the promised nesting is the function that the
+//! law describes, the refusal names an index that shows it.
 //!
-//! An index past the end of a layout goes on along its last mode, as in CuTe, where a tile may be
-//! larger than what is left: `7:1` divided by `3:1` is `(3,3):(1,3)`.
+//! An index past the end of a layout continues along its last mode, as in CuTe, where a tile may be larger
+//! than the rest of a mode: `7:1` divided by `3:1` is `(3,3):(1,3)`.
 
 mod compose;
 mod divide;
@@ -23,7 +23,7 @@ use super::text::{CuteInt, CuteText, CuteValue, LayoutText, SwizzleTarget};
 use crate::Diagnostic;
 use zellige_layout::{Iter, LayoutError, Result};
 
-/// What a layout is divided, multiplied or composed by.
+/// The second operand of a divide, a product or a composition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tiler {
     /// One layout for the whole.
@@ -35,7 +35,7 @@ pub enum Tiler {
 }
 
 impl Tiler {
-    /// The tiler that a text says: a layout, a list of layouts, or sizes.
+    /// The tiler of a text: a layout, a list of layouts, or sizes.
     pub fn from_cute_text(text: &CuteText) -> Result<Tiler, Diagnostic> {
         match text {
             CuteText::Value(value) => Tiler::from_nested_value(value),
@@ -49,13 +49,14 @@ impl Tiler {
 
     fn from_nested_value(value: &NestedTuple<CuteValue>) -> Result<Tiler, Diagnostic> {
         let refuse = |what: String| {
-            Err(Diagnostic::syntax_error(0..0, format!("{what} is no tiler"), "no tiler")
+            Err(Diagnostic::syntax_error(0..0, format!("{what} is not a tiler"), "no tiler")
                 .with_help("a tiler is a layout, a size, or a list of these: (4:1,8:2)"))
         };
         match value {
             NestedTuple::Tuple(entries) => Ok(Tiler::ByMode(
                 entries.iter().map(Tiler::from_nested_value).collect::<Result<_, _>>()?,
             )),
+            // In CuTe an integer as a tiler means the layout `n:1`.
             NestedTuple::Leaf(CuteValue::Int(CuteInt::Bare(n) | CuteInt::Static(n))) if *n > 0 => {
                 Ok(Tiler::Layout(NestedTuple::Leaf(CuteMode::new(*n, 1))))
             }
@@ -69,7 +70,7 @@ impl Tiler {
     }
 }
 
-/// Refuses what stands before the modes, for operators that are not defined on it.
+/// Refuses a swizzle or pointer before the modes, for operators that are not defined on these.
 pub fn require_plain_layout(layout: &LayoutText) -> Result<(), Diagnostic> {
     match (&layout.swizzle, &layout.engine) {
         (None, None) => Ok(()),
@@ -88,13 +89,14 @@ pub fn require_plain_layout(layout: &LayoutText) -> Result<(), Diagnostic> {
             let message =
                 format!("{} is a tensor; the operator takes its layout", engine.print_cute_text());
             Err(Diagnostic::syntax_error(0..0, message, "a tensor")
-                .with_help("leave the pointer away"))
+                .with_help("leave out the pointer"))
         }
     }
 }
 
 /// The mode of an iter.
 fn mode_of_iter(it: &Iter) -> Result<CuteMode> {
+    // A stride of 0 steps along no axis, so it is written without a basis whatever its axis is.
     if it.stride == 0 {
         return Ok(CuteMode::new(it.extent, 0));
     }

@@ -1,4 +1,4 @@
-//! Products: a layout, repeated as another says.
+//! Products: a layout repeated over another one (CuTe documentation, "Product (Tiling)").
 
 use super::super::modes::{CuteMode, CuteModes};
 use super::super::nest::NestedTuple;
@@ -8,12 +8,12 @@ use super::{Tiler, complement};
 use zellige_layout::int::narrow_to_i64;
 use zellige_layout::{LayoutError, Result};
 
-/// `A` repeated over `B`: the first part is `A`, the second the places of its copies.
+/// `A` repeated over `B`: the first part is `A`, the second the offsets of its copies.
 ///
 /// **Law**: of one layout the product is `(A, A* o B)` with `A*` the complement of `A` in
-/// `size(A) * cosize(B)`; of several, each mode is repeated over its own. Where `A` has no complement
-/// that fills so much, `A*` is one that fills less and has the `cosize(B)` places that `B` asks for: its
-/// first places are those of every larger complement. A refusal says that no complement has as many.
+/// `size(A) * cosize(B)`; of several, each mode is repeated over its own. If `A` has no complement of that
+/// size, `A*` is a smaller one that has the `cosize(B)` offsets that `B` needs: its first offsets are those
+/// of every larger complement. A refusal says that no complement has as many.
 pub fn product_with_tiler(
     a: &CuteModes,
     by: &Tiler,
@@ -26,20 +26,20 @@ fn repeat_modes(a: &CuteModes, b: &CuteModes) -> Result<(CuteModes, CuteModes)> 
     Ok((a.clone(), compose_modes(&find_free_places(a, b.cosize()?)?, b)?))
 }
 
-/// The first places that copies of `a` may be moved to, at least so many.
+/// A complement of `a` with at least `count` offsets for copies.
 fn find_free_places(a: &CuteModes, count: i64) -> Result<CuteModes> {
     let places = i128::from(a.size()?) * i128::from(count);
     let refusal = match complement(a, narrow_to_i64(places, "the places of the product")?) {
         Ok(free) => return Ok(free),
-        // A single copy stays in its place, and needs no other.
+        // A single copy needs no offset but 0.
         Err(_) if count <= 1 => return Ok(NestedTuple::Leaf(CuteMode::unit_mode())),
         Err(e) => e,
     };
     if !matches!(refusal, LayoutError::NotExpressible { .. }) {
         return Err(refusal);
     }
-    // What fills more has more places, and what cannot be filled cannot be filled further: the
-    // smallest cosize that gives enough places, or that has no complement, is found by halving.
+    // A larger cosize has more offsets, and beyond a cosize without a complement there is none either, so
+    // the smallest cosize that decides is found by bisection.
     let enough = |cosize: i64| -> Result<Option<CuteModes>> {
         let free = complement(a, cosize)?;
         Ok((free.size()? >= count).then_some(free))

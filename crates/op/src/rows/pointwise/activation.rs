@@ -1,4 +1,4 @@
-//! Activations of neural networks, and what bounds a number.
+//! Activations of neural networks, and bounds.
 
 use super::{
     build_pointwise, build_slow_unary, narrow_to_f32, round_to_f32, unary_int_op, unary_op,
@@ -9,6 +9,7 @@ use crate::forms::PointwiseOp;
 use crate::row::{OpRow, SuperDsc, row};
 use crate::rows::BuiltForm;
 use crate::scalar::HostScalar;
+use crate::torch_operator::{attribute, operand, operator};
 use zellige_math::{FloatFunction, IntFunction, IntUnary, Unary};
 
 /// A function of the slow path, for floats only.
@@ -73,27 +74,27 @@ fn build_threshold(a: &mut OpAttributes) -> BuiltForm {
 }
 
 pub(crate) static ROWS: &[OpRow] = &[
-    row("sigmoid", &["x"], UpstreamLayer::Native, |a| build_slow_unary(a, Unary::Sigmoid)).superdsc("sigmoid").ktir("divf(1, addf(1, exp(negf(x))))").onnx("Sigmoid").torch(&["sigmoid sigmoid_ sigmoid.out (self)"]),
+    row("sigmoid", &["x"], UpstreamLayer::Native, |a| build_slow_unary(a, Unary::Sigmoid)).superdsc("sigmoid").ktir("divf(1, addf(1, exp(negf(x))))").onnx("Sigmoid").torch(&[operator(&["sigmoid", "sigmoid_", "sigmoid.out"], &[operand("self")])]),
     row("log_sigmoid", &["x"], UpstreamLayer::Decomposed, |a| build_activation(a, Unary::LogSigmoid)),
-    row("relu", &["x"], UpstreamLayer::Native, |a| build_pointwise(unary_int_op(a, Unary::Relu, IntUnary::Relu))).superdsc("relufwd").ktir("maximumf(x, 0)").onnx("Relu").torch(&["relu relu_ relu.out (self)"]),
+    row("relu", &["x"], UpstreamLayer::Native, |a| build_pointwise(unary_int_op(a, Unary::Relu, IntUnary::Relu))).superdsc("relufwd").ktir("maximumf(x, 0)").onnx("Relu").torch(&[operator(&["relu", "relu_", "relu.out"], &[operand("self")])]),
     row("gelu", &["x"], UpstreamLayer::Native, build_gelu).attributes(&[("approximate", "none")]).superdsc("gelufwd").ktir_by("approximate", &[
     ("none", "mulf(mulf(x, 0.5), addf(1, erf(mulf(x, 0.7071067811865476))))"),
     ("tanh", "mulf(mulf(x, 0.5), addf(1, tanh(mulf(0.7978845608028654, addf(x, mulf(0.044715, mulf(mulf(x, x), x)))))))"),
-]).torch(&["gelu gelu_ gelu.out (self, approximate=)"]),
-    row("silu", &["x"], UpstreamLayer::Native, |a| build_activation(a, Unary::Silu)).superdsc("silu").ktir("mulf(x, divf(1, addf(1, exp(negf(x)))))").torch(&["silu silu_ silu.out (self)"]),
-    row("softplus", &["x"], UpstreamLayer::Native, build_softplus).attributes(&[("beta", "1"), ("threshold", "20")]).superdsc_as(SuperDsc::from_function("softplus").with_constants(&[("softplusBeta", "beta"), ("softplusThresh", "threshold")])).onnx("Softplus").torch(&["softplus softplus.out (self, beta=, threshold=)"]),
-    row("mish", &["x"], UpstreamLayer::Decomposed, |a| build_activation(a, Unary::Mish)).onnx("Mish").torch(&["mish mish_ mish.out (self)"]),
+]).torch(&[operator(&["gelu", "gelu_", "gelu.out"], &[operand("self"), attribute("approximate")])]),
+    row("silu", &["x"], UpstreamLayer::Native, |a| build_activation(a, Unary::Silu)).superdsc("silu").ktir("mulf(x, divf(1, addf(1, exp(negf(x)))))").torch(&[operator(&["silu", "silu_", "silu.out"], &[operand("self")])]),
+    row("softplus", &["x"], UpstreamLayer::Native, build_softplus).attributes(&[("beta", "1"), ("threshold", "20")]).superdsc_as(SuperDsc::from_function("softplus").with_constants(&[("softplusBeta", "beta"), ("softplusThresh", "threshold")])).onnx("Softplus").torch(&[operator(&["softplus", "softplus.out"], &[operand("self"), attribute("beta"), attribute("threshold")])]),
+    row("mish", &["x"], UpstreamLayer::Decomposed, |a| build_activation(a, Unary::Mish)).onnx("Mish").torch(&[operator(&["mish", "mish_", "mish.out"], &[operand("self")])]),
     row("elu", &["x"], UpstreamLayer::Decomposed, |a| {
         let alpha = narrow_to_f32(a.take_number("alpha", Some(1.0))?);
         build_activation(a, Unary::Elu { alpha })
     }).attributes(&[("alpha", "1")]).whole("rounded arguments or differences would lose digits"),
     row("selu", &["x"], UpstreamLayer::Decomposed, |a| build_activation(a, Unary::Selu)).whole("rounded arguments or differences would lose digits"),
     row("celu", &["x"], UpstreamLayer::Decomposed, build_celu).attributes(&[("alpha", "1")]).whole("rounded arguments or differences would lose digits"),
-    row("leaky_relu", &["x"], UpstreamLayer::Decomposed, build_leaky_relu).attributes(&[("negative_slope", "0.01")]).torch(&["leaky_relu leaky_relu_ leaky_relu.out (self, negative_slope=)"]),
-    row("hardswish", &["x"], UpstreamLayer::Decomposed, |a| build_pointwise(unary_op(a, Unary::Hardswish))).onnx("HardSwish").torch(&["hardswish hardswish_ hardswish.out (self)"]),
-    row("hardsigmoid", &["x"], UpstreamLayer::Decomposed, |a| build_pointwise(unary_op(a, Unary::Hardsigmoid))).torch(&["hardsigmoid hardsigmoid_ hardsigmoid.out (self)"]),
-    row("hardtanh", &["x"], UpstreamLayer::Decomposed, build_hardtanh).attributes(&[("min_val", "-1"), ("max_val", "1")]).torch(&["hardtanh hardtanh_ hardtanh.out (self, min_val=, max_val=)"]),
-    row("clamp", &["x"], UpstreamLayer::Custom, build_clamp).attributes(&[("min", "-inf"), ("max", "inf")]).superdsc_as(SuperDsc::from_function("clip").with_constants(&[("clipMin", "min"), ("clipMax", "max")])).ktir("minimumf(maximumf(x, min), max)").torch(&["clamp clamp_ clamp.out (self, min=, max=)", "clamp_min clamp_min_ clamp_min.out (self, min=)", "clamp_max clamp_max_ clamp_max.out (self, max=)"]),
+    row("leaky_relu", &["x"], UpstreamLayer::Decomposed, build_leaky_relu).attributes(&[("negative_slope", "0.01")]).torch(&[operator(&["leaky_relu", "leaky_relu_", "leaky_relu.out"], &[operand("self"), attribute("negative_slope")])]),
+    row("hardswish", &["x"], UpstreamLayer::Decomposed, |a| build_pointwise(unary_op(a, Unary::Hardswish))).onnx("HardSwish").torch(&[operator(&["hardswish", "hardswish_", "hardswish.out"], &[operand("self")])]),
+    row("hardsigmoid", &["x"], UpstreamLayer::Decomposed, |a| build_pointwise(unary_op(a, Unary::Hardsigmoid))).torch(&[operator(&["hardsigmoid", "hardsigmoid_", "hardsigmoid.out"], &[operand("self")])]),
+    row("hardtanh", &["x"], UpstreamLayer::Decomposed, build_hardtanh).attributes(&[("min_val", "-1"), ("max_val", "1")]).torch(&[operator(&["hardtanh", "hardtanh_", "hardtanh.out"], &[operand("self"), attribute("min_val"), attribute("max_val")])]),
+    row("clamp", &["x"], UpstreamLayer::Custom, build_clamp).attributes(&[("min", "-inf"), ("max", "inf")]).superdsc_as(SuperDsc::from_function("clip").with_constants(&[("clipMin", "min"), ("clipMax", "max")])).ktir("minimumf(maximumf(x, min), max)").torch(&[operator(&["clamp", "clamp_", "clamp.out"], &[operand("self"), attribute("min"), attribute("max")]), operator(&["clamp_min", "clamp_min_", "clamp_min.out"], &[operand("self"), attribute("min")]), operator(&["clamp_max", "clamp_max_", "clamp_max.out"], &[operand("self"), attribute("max")])]),
     row("clip", &["x"], UpstreamLayer::Native, build_clamp).attributes(&[("min", "-inf"), ("max", "inf")]).superdsc_as(SuperDsc::from_function("clip").with_constants(&[("clipMin", "min"), ("clipMax", "max")])).ktir("minimumf(maximumf(x, min), max)"),
-    row("threshold", &["x"], UpstreamLayer::Decomposed, build_threshold).attributes(&[("threshold", ""), ("value", "")]).torch(&["threshold threshold_ threshold.out (self, threshold=, value=)"]),
+    row("threshold", &["x"], UpstreamLayer::Decomposed, build_threshold).attributes(&[("threshold", ""), ("value", "")]).torch(&[operator(&["threshold", "threshold_", "threshold.out"], &[operand("self"), attribute("threshold"), attribute("value")])]),
 ];

@@ -27,6 +27,8 @@ fn largest_finite(dtype: Dtype) -> Option<f32> {
 /// `x / scale` in float32, kept within the format, rounded once: no number overflows, NaN stays.
 fn build_quantize(a: &mut OpAttributes) -> BuiltForm {
     let dtype = a.take_dtype(Some(Dtype::Float8E4m3fn))?;
+    // Kept within the largest number before it is rounded, because an overflow would be an infinity or a NaN in some of
+    // these formats.
     let Some(most) = largest_finite(dtype) else {
         let reason = format!("{dtype} is none of float8_e4m3fn, float8_e5m2, float8_e5m2fnuz");
         return Err(a.bad_attribute("dtype", reason));
@@ -42,6 +44,7 @@ fn build_dequantize(a: &mut OpAttributes) -> BuiltForm {
         return Err(a.bad_attribute("dtype", format!("{dtype} is no float")));
     }
     let op = PointwiseOp::new(a.op, 2).with_float(FloatFunction::Binary(Binary::Mul));
+    // Codes of 8 bits and a scale of another dtype do not promote, and the result has a dtype of its own.
     build_pointwise(op.with_mixed_dtypes().with_result_dtype(ResultDtype::Fixed(dtype)))
 }
 

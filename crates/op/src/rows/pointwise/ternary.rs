@@ -1,4 +1,4 @@
-//! Three operands, and choices.
+//! Functions of three operands, and selections.
 
 use super::{build_pointwise, round_to_f32};
 use crate::attributes::OpAttributes;
@@ -7,6 +7,7 @@ use crate::forms::PointwiseOp;
 use crate::row::{OpRow, row};
 use crate::rows::BuiltForm;
 use crate::scalar::HostScalar;
+use crate::torch_operator::{attribute, operand, operator};
 use zellige_math::{FloatFunction, IntFunction};
 
 fn build_choice(a: &mut OpAttributes) -> BuiltForm {
@@ -48,21 +49,37 @@ pub(crate) static ROWS: &[OpRow] = &[
     row("where", &["condition", "a", "b"], UpstreamLayer::Native, build_choice)
         .superdsc("where3")
         .ktir("select(cmpf_une(condition, 0), a, b)")
-        .torch(&["where.self where.self_out (condition, self, other)"]),
+        .torch(&[operator(
+            &["where.self", "where.self_out"],
+            &[operand("condition"), operand("self"), operand("other")],
+        )]),
     row("masked_fill", &["x", "mask"], UpstreamLayer::Decomposed, build_masked_fill)
         .attributes(&[("value", "")])
-        .torch(&[
-            "masked_fill.Scalar masked_fill_.Scalar masked_fill.Scalar_out (self, mask, value=)",
-        ]),
+        .torch(&[operator(
+            &["masked_fill.Scalar", "masked_fill_.Scalar", "masked_fill.Scalar_out"],
+            &[operand("self"), operand("mask"), attribute("value")],
+        )]),
     row("clamp_tensor", &["x", "min", "max"], UpstreamLayer::Decomposed, build_tensor_clamp),
     row("addcmul", &["x", "a", "b"], UpstreamLayer::Decomposed, build_addcmul)
         .attributes(&[("value", "1")])
-        .torch(&["addcmul addcmul_ addcmul.out (self, tensor1, tensor2, value=)"]),
+        .torch(&[operator(
+            &["addcmul", "addcmul_", "addcmul.out"],
+            &[operand("self"), operand("tensor1"), operand("tensor2"), attribute("value")],
+        )]),
     row("addcdiv", &["x", "a", "b"], UpstreamLayer::Decomposed, build_addcdiv)
         .attributes(&[("value", "1")])
-        .torch(&["addcdiv addcdiv_ addcdiv.out (self, tensor1, tensor2, value=)"]),
+        .torch(&[operator(
+            &["addcdiv", "addcdiv_", "addcdiv.out"],
+            &[operand("self"), operand("tensor1"), operand("tensor2"), attribute("value")],
+        )]),
     row("lerp", &["a", "b", "weight"], UpstreamLayer::Decomposed, build_lerp).torch(&[
-        "lerp.Tensor lerp_.Tensor lerp.Tensor_out (self, end, weight)",
-        "lerp.Scalar lerp_.Scalar lerp.Scalar_out (self, end, weight)",
+        operator(
+            &["lerp.Tensor", "lerp_.Tensor", "lerp.Tensor_out"],
+            &[operand("self"), operand("end"), operand("weight")],
+        ),
+        operator(
+            &["lerp.Scalar", "lerp_.Scalar", "lerp.Scalar_out"],
+            &[operand("self"), operand("end"), operand("weight")],
+        ),
     ]),
 ];

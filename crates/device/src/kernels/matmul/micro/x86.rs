@@ -24,6 +24,7 @@ macro_rules! tile {
                     }
                 }
                 for p in 0..k {
+                    // The columns of one depth are loaded once and used by every row.
                     let mut columns = [$splat(<$t>::ZERO); V];
                     for (v, x) in columns.iter_mut().enumerate() {
                         *x = $load(b.add(p * ldb + v * $lanes));
@@ -99,6 +100,8 @@ macro_rules! by_rows {
 macro_rules! pick {
     ($pick512:ident, $pick256:ident, $t:ty, $wide:ident, $narrow:ident) => {
         pub(super) fn $pick512(width: usize, rows: usize) -> (usize, usize, super::MicroKernel<$t>) {
+            // Of 32 registers 24 hold sums, the others columns and a number of the row. Six rows of four vectors
+            // load 10 values for 24 products, 12 rows of two vectors 14, so that wide panels take the first shape.
             if width.is_multiple_of(64) {
                 (64, 6, by_rows!(rows, $wide, 4, 6, 1 2 3 4 5))
             } else {
@@ -107,6 +110,7 @@ macro_rules! pick {
         }
 
         pub(super) fn $pick256(rows: usize) -> (usize, usize, super::MicroKernel<$t>) {
+            // Of 16 registers 12 hold sums: three rows of four vectors, or six rows of two.
             if rows <= 3 {
                 (32, 3, by_rows!(rows, $narrow, 4, 3, 1 2))
             } else {

@@ -1,0 +1,65 @@
+//! The passes from the choice of layouts to the addresses in the scratchpads, written once.
+//!
+//! Two callers run them: the search for layouts, to find out how long the program with some layouts takes, and the
+//! compilation, for the layouts that were chosen. If each had a chain of its own, the search could measure a program
+//! that the compilation does not make.
+//!
+//! A caller takes part as a [`PassObserver`]: it sees what every pass made, and may end the chain there. `--pass` ends
+//! it at the pass that is printed, and the search where it knows enough of the program.
+
+use crate::choose::LayoutAssignment;
+use crate::decisions::CompileDecisions;
+use crate::divide::{AnsweredSteps, distribute_work, reduce_step_spans};
+use crate::draft::ResidentDraft;
+use crate::error::CompileError;
+use crate::lower::lower_graph;
+use crate::options::CompilerOptions;
+use crate::passes::PassOutput;
+use crate::scratchpads::place_in_scratchpads;
+use crate::waves::assign_waves;
+use std::rc::Rc;
+use zellige_graph::Graph;
+
+/// Sees what every pass made.
+pub(crate) trait PassObserver {
+    /// Why the chain ended before its last pass.
+    type Stop: From<CompileError>;
+
+    /// Sees what a pass made, with what is known of single steps. An error ends the chain.
+    ///
+    /// # Errors
+    /// Those of the observer.
+    fn observe_pass(
+        &mut self,
+        made: PassOutput<'_>,
+        answered: &mut AnsweredSteps,
+    ) -> Result<(), Self::Stop>;
+}
+
+/// Plans the steps of a graph in these layouts, all but their addresses in device memory and their times; with `like`,
+/// as they were divided in a program like it.
+///
+/// # Errors
+/// What a pass refuses, and where the observer ends the chain.
+pub(crate) fn plan_steps<O: PassObserver>(
+    graph: Rc<Graph>,
+    options: &CompilerOptions,
+    assignment: &LayoutAssignment,
+    like: Option<&CompileDecisions>,
+    answered: &mut AnsweredSteps,
+    observer: &mut O,
+) -> Result<ResidentDraft, O::Stop> {
+    let lowered = lower_graph(graph, options, assignment, answered)?;
+    observer.observe_pass(PassOutput::Lower(&lowered), answered)?;
+    let candidates = reduce_step_spans(lowered, like, answered)?;
+    observer.observe_pass(PassOutput::SpanReduction(&candidates), answered)?;
+    let divided = distribute_work(candidates, like)?;
+    observer.observe_pass(PassOutput::WorkDistribution(&divided), answered)?;
+    // Waves come before scratchpads, because two results may share an address where they never live in the same wave.
+    let waved = assign_waves(divided);
+    observer.observe_pass(PassOutput::Waves(&waved), answered)?;
+    // The search ends here: addresses in device memory change no time, so that it does not compute them.
+    let resident = place_in_scratchpads(waved)?;
+    observer.observe_pass(PassOutput::Scratchpads(&resident), answered)?;
+    Ok(resident)
+}

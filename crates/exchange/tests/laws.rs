@@ -1,0 +1,146 @@
+//! The laws of exchanges on random divisions, against the definition.
+
+use proptest::prelude::*;
+use zellige_exchange::{CoreExchange, CoreNumber, ExchangeError, TensorBox, TensorDivision};
+use zellige_layout::{Axis, AxisKind, AxisTable, Iter, Layout, TileLayout};
+
+/// Any boxes on up to six cores, so that parts overlap, repeat and leave gaps.
+fn any_division(shape: Vec<i64>) -> impl Strategy<Value = TensorDivision> {
+    let part = shape
+        .iter()
+        .map(|n| {
+            let n = *n;
+            (0..n).prop_flat_map(move |a| (Just(a), a + 1..=n))
+        })
+        .collect::<Vec<_>>();
+    prop::collection::vec((0..6_u32, part), 1..10).prop_map(move |table| {
+        let parts = table.into_iter().map(|(core, ranges)| (core, TensorBox::new(ranges)));
+        TensorDivision::new(&shape, parts).unwrap()
+    })
+}
+
+fn any_pair() -> impl Strategy<Value = (TensorDivision, TensorDivision)> {
+    prop::collection::vec(1..6_i64, 1..4)
+        .prop_flat_map(|shape| (any_division(shape.clone()), any_division(shape)))
+}
+
+fn elements(shape: &[i64]) -> Vec<Vec<i64>> {
+    shape.iter().fold(vec![vec![]], |all, n| {
+        all.iter().flat_map(|head| (0..*n).map(move |i| [head.clone(), vec![i]].concat())).collect()
+    })
+}
+
+fn holds(division: &TensorDivision, core: CoreNumber, element: &[i64]) -> bool {
+    division.boxes_of(core).iter().any(|b| b.contains(element))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(400)))]
+
+    #[test]
+    fn plans_deliver_each_element_once_and_move_the_least((source, destination) in any_pair()) {
+        let all = elements(source.shape());
+        let orphan = (0..6).find_map(|core| {
+            all.iter().find(|e| holds(&destination, core, e) && !(0..6).any(|c| holds(&source, c, e)))
+        });
+        match CoreExchange::between(&source, &destination) {
+            Err(ExchangeError::NoHolder { core, element }) => {
+                prop_assert!(orphan.is_some());
+                prop_assert!(holds(&destination, core, &element));
+                prop_assert!(!(0..6).any(|c| holds(&source, c, &element)));
+            }
+            Err(other) => prop_assert!(false, "{other}"),
+            Ok(plan) => {
+                prop_assert!(orphan.is_none());
+                let proof = plan.certify(&source, &destination).unwrap();
+                let needs = |c: u32, e: &Vec<i64>| holds(&destination, c, e) && !holds(&source, c, e);
+                let least = (0..6).flat_map(|c| all.iter().map(move |e| (c, e))).filter(|(c, e)| needs(*c, e)).count();
+                prop_assert_eq!(proof.remote, i64::try_from(least).unwrap());
+                prop_assert_eq!(plan.remote_elements(), proof.remote);
+                prop_assert_eq!(plan.remote_elements() + plan.local_elements(), proof.needed);
+                let sums = (plan.sent_by_core().values().sum::<i64>(), plan.received_by_core().values().sum::<i64>());
+                prop_assert_eq!(sums, (proof.remote, proof.remote));
+                // A ring carries every element at least once between different cores, and at most round half of it.
+                let loads = plan.ring_loads(6);
+                let carried: i64 = loads.rising().iter().chain(loads.falling()).sum();
+                prop_assert!(carried <= 3 * proof.remote);
+                prop_assert_eq!(carried == 0, proof.remote == 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_division_holds_what_its_table_says(table in prop::collection::vec((0..3_u32, (0..4_i64, 1..4_i64), (0..4_i64, 1..4_i64)), 1..6)) {
+        let shape = [7, 7];
+        let boxes: Vec<(u32, TensorBox)> = table
+            .iter()
+            .map(|(core, a, b)| (*core, TensorBox::new(vec![(a.0, a.0 + a.1), (b.0, b.0 + b.1)])))
+            .collect();
+        let division = TensorDivision::new(&shape, boxes.clone()).unwrap();
+        for core in 0..3 {
+            for element in elements(&shape) {
+                let said = boxes.iter().any(|(c, b)| *c == core && b.contains(&element));
+                let times = division.boxes_of(core).iter().filter(|b| b.contains(&element)).count();
+                prop_assert_eq!(times, usize::from(said), "core {} element {:?}", core, element);
+            }
+        }
+    }
+
+    #[test]
+    fn a_layout_on_cores_is_the_division_of_its_elements(
+        extents in prop::collection::vec(1..4_i64, 1..5),
+        on_core in prop::collection::vec(any::<bool>(), 5),
+        copies in 1..3_i64,
+        split in 0..5_usize,
+    ) {
+        let core = Axis::new("core", AxisKind::Memory).unwrap();
+        let mut strides = (1, 1);
+        let iters: Vec<Iter> = extents.iter().zip(&on_core).rev().map(|(n, core_digit)| {
+            let (axis, stride) = if *core_digit { (core, &mut strides.0) } else { (Axis::M, &mut strides.1) };
+            let iter = Iter::new(*n, *stride, axis);
+            *stride *= n;
+            iter
+        }).collect::<Vec<_>>().into_iter().rev().collect();
+        let replica = vec![Iter::new(copies, strides.0, core)];
+        let tile = TileLayout::new(iters, replica, vec![]).unwrap();
+        let layout = Layout::from(tile);
+        // Digits joined to two dimensions at any place.
+        let split = split.min(extents.len());
+        let shape: Vec<i64> = vec![extents[..split].iter().product(), extents[split..].iter().product()];
+        if !layout.tile().axes().contains(&core) {
+            return Ok(());
+        }
+        let division = TensorDivision::from_layout(&layout, &shape, core).unwrap();
+        for element in elements(&shape) {
+            let places = layout.apply_to_coordinate(&shape, &element).unwrap();
+            let expected: std::collections::BTreeSet<i64> = places.sorted_coordinates().iter().map(|p| p.get(core)).collect();
+            for c in 0..64_u32 {
+                prop_assert_eq!(holds(&division, c, &element), expected.contains(&i64::from(c)));
+            }
+        }
+    }
+}
+
+#[test]
+fn bad_divisions_are_refused_with_the_place() {
+    let part = |ranges: &[(i64, i64)]| TensorBox::new(ranges.to_vec());
+    let refused = |shape: &[i64], ranges: &[(i64, i64)]| {
+        TensorDivision::new(shape, [(3, part(ranges))]).unwrap_err().to_string()
+    };
+    assert!(refused(&[4, 0], &[(0, 1), (0, 1)]).contains("no elements"));
+    assert!(refused(&[i64::MAX, 3], &[(0, 1), (0, 1)]).contains("too many"));
+    assert!(refused(&[4], &[(2, 5)]).starts_with("core 3: [2, 5) is no part of dimension 0"));
+    assert!(refused(&[4], &[(2, 2)]).contains("at least one element"));
+    assert!(refused(&[4, 4], &[(0, 4)]).contains("a box of 1 dimensions in a tensor of 2"));
+    let slices = |slices: &[(usize, i64, i64)]| TensorDivision::from_slices(&[6, 4], &[0], slices);
+    assert!(slices(&[(1, 1, 3)]).unwrap_err().to_string().contains("a divisor of 4"));
+    assert!(slices(&[(2, 1, 3)]).is_err() && slices(&[(0, 0, 3)]).is_err());
+
+    let whole = |shape: &[i64]| TensorDivision::new(shape, [(0, TensorBox::whole(shape))]).unwrap();
+    assert!(CoreExchange::between(&whole(&[4, 4]), &whole(&[16])).is_err());
+    let axes = AxisTable::new();
+    let pid = axes.get("pid").unwrap();
+    let flat = Layout::from(TileLayout::new(vec![Iter::in_memory(4, 1)], vec![], vec![]).unwrap());
+    let missing = TensorDivision::from_layout(&flat, &[4], pid).unwrap_err().to_string();
+    assert!(missing.contains("does not mention the axis `pid`"), "{missing}");
+}
