@@ -22,8 +22,9 @@ impl std::fmt::Display for FolderError {
 
 impl std::error::Error for FolderError {}
 
-/// Files in that folder that are no suite: measured times have no right answers, and `zellige bench fidelity` reads them.
-const OTHER_FILES: [&str; 1] = ["spyre_measured.json"];
+/// Files in that folder that are no suite: measured times have no right answers, and `zellige bench fidelity` reads them;
+/// copies between scratchpads are read by the tests of `crates/exchange`.
+const OTHER_FILES: [&str; 2] = ["spyre_measured.json", "spyre_relayouts.json"];
 
 /// Where the cases are in the sources of the project.
 const DATA_FOLDER: &str = "tests/data";

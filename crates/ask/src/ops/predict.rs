@@ -16,6 +16,10 @@ use zellige_machine::{Hardware, TimeTerm};
 /// Operands of one operation: what no operation has.
 const MAX_OPERANDS: usize = 64;
 
+/// What `layouts` may be.
+const LAYOUT_FORMS: &str = "an object from `x0`, `x1`, .. and `y` to {\"stick\": 1}, {\"order\": [1, 0]}, {\"sparse\": true} \
+                            or {\"layout\": \"SpyreTensorLayout(..)\"}";
+
 /// The time of an operation, or of a graph, with every term of the sum.
 pub(crate) fn answer_predict(r: &Request) -> OpAnswer {
     let graph = match r.optional_str("operation")? {
@@ -123,11 +127,10 @@ fn build_operation_graph(r: &Request, operation: &str) -> Result<Graph, RequestF
         });
     }
     let dtypes = read_dtypes(r, shapes.len())?;
-    let mut layouts = read_object(
-        r,
-        "layouts",
-        "an object from `x0`, `x1`, .. and `y` to {\"stick\": 1}, {\"order\": [1, 0]}, {\"sparse\": true} or {\"layout\": \"SpyreTensorLayout(..)\"}",
-    )?;
+    let mut layouts = read_object(r, "layouts", LAYOUT_FORMS)?;
+    if let Some(v) = layouts.values().find(|v| !is_layout_form(v)) {
+        return Err(RequestFault::wrong_type("a layout of `layouts`", LAYOUT_FORMS, v));
+    }
     let division = read_object(
         r,
         "division",
@@ -160,6 +163,18 @@ fn build_operation_graph(r: &Request, operation: &str) -> Result<Graph, RequestF
     }
     let doc = json!({"name": "operation", "inputs": inputs, "ops": [op], "outputs": ["y"]});
     Ok(graph_json::parse_source(&doc.to_string())?.bind_symbols(&Default::default())?)
+}
+
+/// Whether a value has one of the forms of a layout; whether it fits the tensor is the graph's to say.
+fn is_layout_form(v: &Value) -> bool {
+    let Some(object) = v.as_object().filter(|o| o.len() == 1) else { return false };
+    object.iter().all(|(form, v)| match form.as_str() {
+        "stick" => v.as_u64().is_some_and(|d| u32::try_from(d).is_ok()),
+        "order" => v.as_array().is_some_and(|list| list.iter().all(|d| d.as_i64().is_some())),
+        "sparse" => *v == Value::Bool(true),
+        "layout" => v.is_string(),
+        _ => false,
+    })
 }
 
 /// One dtype for all operands, or a list with one for each; float16 where nothing is said.
