@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+/// Whether a row belongs to a group.
+type RowTest<'a> = &'a dyn Fn(&PredictedRow) -> bool;
+
 const HEADER: [&str; 7] = ["", "rows", "RMS of log", "bias", "within 15 %", "rank", "preferred"];
 
 /// The tables for a terminal: figures, the worst rows of every category, shapes whose preferred division is not the
@@ -101,7 +104,7 @@ fn figure_lines(comparison: &FidelityComparison, figures: &[CategoryFigures]) ->
             matches!(r.case.category, Category::Matmul | Category::Bmm | Category::SharedWeight)
         };
         // The compiler of the card chose the other divisions, and no row says what it chose.
-        let groups: [(&str, &dyn Fn(&PredictedRow) -> bool); 3] = [
+        let groups: [(&str, RowTest<'_>); 3] = [
             ("products, forced division", &|r| product(r) && r.split().is_some()),
             ("products, division not recorded", &|r| product(r) && r.split().is_none()),
             ("all", &|_| true),

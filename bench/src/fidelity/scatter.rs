@@ -32,8 +32,8 @@ pub fn draw_scatter(comparison: &FidelityComparison) -> String {
         .collect();
     let all = points.iter().flat_map(|p| [p.0, p.1]);
     // Whole decades around all points.
-    let low = all.clone().fold(f64::MAX, f64::min).min(1e6).max(1e-3).log10().floor();
-    let high = all.fold(f64::MIN, f64::max).max(1.0).min(1e9).log10().ceil().max(low + 1.0);
+    let low = all.clone().fold(f64::MAX, f64::min).clamp(1e-3, 1e6).log10().floor();
+    let high = all.fold(f64::MIN, f64::max).clamp(1.0, 1e9).log10().ceil().max(low + 1.0);
     let at = |us: f64| (us.log10() - low) / (high - low) * SIDE;
     let (x, y) = (|us: f64| LEFT + at(us), |us: f64| TOP + SIDE - at(us));
     let (width, height) = (LEFT + SIDE + LEGEND, TOP + SIDE + 56.0);

@@ -59,7 +59,7 @@ pub(super) fn parse_bracketed_shapes(text: &str) -> Vec<Vec<i64>> {
 /// Sizes joined by `x` or `@`, from the beginning of a text: `512x12800x4096 (MxNxK)`, `4096x2048 @ 2048x2048`.
 pub(super) fn parse_joined_sizes(text: &str) -> Vec<i64> {
     let plain = text.split('(').next().unwrap_or_default();
-    let parts = plain.split(|c: char| c == 'x' || c == '@' || c == 'X').map(str::trim);
+    let parts = plain.split(['x', '@', 'X']).map(str::trim);
     let sizes: Option<Vec<i64>> =
         parts.map(|p| p.parse().ok().filter(|n| (1..=MAX_EXTENT).contains(n))).collect();
     sizes.unwrap_or_default()

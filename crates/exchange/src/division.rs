@@ -221,10 +221,11 @@ fn cell_extents(layout: &Layout, shape: &[i64], axis: Axis) -> Vec<i64> {
 /// One box instead of two that are neighbours along a dimension and equal in all others.
 fn join_along(a: &TensorBox, b: &TensorBox, dim: usize) -> Option<TensorBox> {
     let mut ranges = a.ranges().to_vec();
-    let meets = |(d, (x, y)): (usize, (&(i64, i64), &(i64, i64)))| {
-        if d == dim { x.1 == y.0 } else { x == y }
+    let equal_or_next = |d: usize| match (a.ranges()[d], b.ranges()[d]) {
+        (x, y) if d == dim => x.1 == y.0,
+        (x, y) => x == y,
     };
-    if dim >= ranges.len() || !a.ranges().iter().zip(b.ranges()).enumerate().all(meets) {
+    if dim >= ranges.len() || !(0..ranges.len()).all(equal_or_next) {
         return None;
     }
     ranges[dim].1 = b.ranges()[dim].1;

@@ -47,7 +47,7 @@ pub(super) fn answer_exchange(r: &Request) -> OpAnswer {
     let destination = read_division(r, "destination", &shape)?;
     let cores = r.optional_int("cores")?.unwrap_or(DEFAULT_RING_CORES);
     let cores = CoreNumber::try_from(cores.clamp(1, MAX_CORES)).unwrap_or(1);
-    let plan = CoreExchange::between(&source, &destination).map_err(refuse_exchange)?;
+    let plan = CoreExchange::between(&source, &destination).map_err(|e| refuse_exchange(&e))?;
     if plan.sends().len() > MAX_LISTED_SENDS {
         let message = format!(
             "the plan has {} sends, and an answer lists at most {MAX_LISTED_SENDS}",
@@ -141,7 +141,7 @@ fn read_layout_division(
     let layout = r.lower_layout(field, &parsed, Some(&shape.extents))?;
     let core = axes.get("core").map_err(|e: LayoutError| RequestFault::from(e))?;
     TensorDivision::from_layout(&layout, &shape.extents, core)
-        .map_err(|e| name_field(field, refuse_exchange(e)))
+        .map_err(|e| name_field(field, refuse_exchange(&e)))
 }
 
 /// `{"cores": [begin, end, step], "slices": {"mb": [a, n]}}`: on core `c` the slice of `mb` is `(c / a) % n`.
@@ -159,10 +159,10 @@ fn read_rule(
     }
     let cores = match rule.get("cores") {
         Some(cores) => parse_ints(&format!("`{field}.cores`"), cores)?,
-        None => return Err(bad_field(field, "`cores` is missing: [begin, end, step]".to_string())),
+        None => return Err(bad_field(field, "`cores` is missing: [begin, end, step]")),
     };
     let [begin, end, step] = cores[..] else {
-        return Err(bad_field(field, "`cores` is [begin, end, step]".to_string()));
+        return Err(bad_field(field, "`cores` is [begin, end, step]"));
     };
     if begin < 0 || end < begin || step < 1 || end > MAX_CORES {
         let range = format!("`cores` [{begin}, {end}, {step}] is no range of cores");
@@ -192,7 +192,7 @@ fn read_rule(
         list.push((dim, period, count));
     }
     TensorDivision::from_slices(&shape.extents, &cores, &list)
-        .map_err(|e| name_field(field, refuse_exchange(e)))
+        .map_err(|e| name_field(field, refuse_exchange(&e)))
 }
 
 /// `{"0": [["mb", 0, 32]], "1": ...}`: the ranges of a core, or a list of such lists where it holds several boxes. A
@@ -224,7 +224,7 @@ fn read_table(
             parts.push((number, read_box(field, &place, written, shape)?));
         }
     }
-    TensorDivision::new(&shape.extents, parts).map_err(|e| name_field(field, refuse_exchange(e)))
+    TensorDivision::new(&shape.extents, parts).map_err(|e| name_field(field, refuse_exchange(&e)))
 }
 
 fn read_box(
@@ -254,7 +254,7 @@ fn read_box(
     Ok(TensorBox::new(whole.collect()))
 }
 
-fn bad_field(field: &str, message: String) -> RequestFault {
+fn bad_field(field: &str, message: impl std::fmt::Display) -> RequestFault {
     RequestFault {
         kind: "bad_request",
         message: format!("`{field}`: {message}"),
@@ -270,8 +270,8 @@ fn name_field(field: &str, fault: RequestFault) -> RequestFault {
     }
 }
 
-fn refuse_exchange(e: ExchangeError) -> RequestFault {
-    let (kind, witness) = match &e {
+fn refuse_exchange(e: &ExchangeError) -> RequestFault {
+    let (kind, witness) = match e {
         ExchangeError::TooLarge { .. } => ("too_large", Value::Null),
         ExchangeError::NoHolder { core, element } => {
             ("no_holder", json!({"core": core, "element": element}))
