@@ -1,5 +1,7 @@
 //! The request `exchange`: recorded copies, other forms of a division, and bad input.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -104,8 +106,7 @@ fn bad_input_is_refused_with_its_place() {
         let mut request = good.clone();
         request[field] = value;
         let answer = ask(&request);
-        let message = answer["error"]["message"].as_str().unwrap_or("no error").to_string();
-        message
+        answer["error"]["message"].as_str().unwrap_or("no error").to_string()
     };
     let cases = [
         ("destination", json!({"1": [["mb", 0, 8]]}), "core 1 needs element [4, 0], which no core"),

@@ -1,5 +1,7 @@
 //! The laws of exchanges on random divisions, against the definition.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 use proptest::prelude::*;
 use zellige_exchange::{CoreExchange, CoreNumber, ExchangeError, TensorBox, TensorDivision};
 use zellige_layout::{Axis, AxisKind, AxisTable, Iter, Layout, TileLayout};

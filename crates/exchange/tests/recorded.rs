@@ -1,5 +1,7 @@
 //! Copies between scratchpads as they were recorded: Granite, Gemma and tests of torch-spyre.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 use serde_json::Value;
 use zellige_exchange::{CoreExchange, CoreNumber, TensorBox, TensorDivision};
 
