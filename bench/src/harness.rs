@@ -1,20 +1,20 @@
-//! Timing: warm up, many rounds, the median.
+//! Times a case in many rounds after a warm-up, and reports the median.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// What a case is held against.
+/// The speed that a case should reach.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum SpeedGoal {
     /// One call takes at most this long.
     Within(Duration),
-    /// At least this many per second.
+    /// At least this many units of work per second.
     Rate(f64),
-    /// No goal: there to explain the others.
+    /// No goal: the case helps to explain others.
     None,
 }
 
-/// A line of the table.
+/// One row of the table.
 #[derive(Debug, Clone)]
 pub(crate) struct BenchRow {
     pub(crate) case: String,
@@ -23,7 +23,7 @@ pub(crate) struct BenchRow {
     pub(crate) outcome: Result<BenchTimes, String>,
 }
 
-/// Nanoseconds of one unit of work, over the rounds.
+/// The median and the extremes, over all rounds, of the nanoseconds that one unit of work takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct BenchTimes {
     pub(crate) median: f64,
@@ -32,7 +32,7 @@ pub(crate) struct BenchTimes {
 }
 
 impl BenchTimes {
-    /// The order statistics of at least one sample.
+    /// Requires at least one sample.
     fn from_samples(mut samples: Vec<f64>) -> BenchTimes {
         samples.sort_unstable_by(f64::total_cmp);
         let last = samples.len() - 1;
@@ -40,12 +40,12 @@ impl BenchTimes {
     }
 }
 
-/// Rounds of a short case; each runs for about [`ROUND`].
+/// The number of rounds of a short case. It is odd, so that the median is one of the samples.
 const ROUNDS: usize = 61;
-/// Long enough that reading the clock is nothing, short enough that many rounds dodge a busy
-/// neighbour.
+/// The least time of a round of a short case. Reading the clock takes a negligible part of it, and it is so short that
+/// another process on a shared machine disturbs only some of the rounds.
 const ROUND: Duration = Duration::from_millis(2);
-/// Rounds of a case that takes milliseconds by itself.
+/// The number of rounds of a case whose single call takes milliseconds; odd as well.
 const LONG_ROUNDS: usize = 21;
 
 /// Runs cases and collects their rows.
@@ -55,7 +55,7 @@ pub(crate) struct BenchHarness {
 }
 
 impl BenchHarness {
-    /// Only cases whose name holds every word are run.
+    /// A harness that runs only the cases whose name contains every one of `words`.
     pub(crate) fn new(words: Vec<String>) -> BenchHarness {
         BenchHarness { words, rows: Vec::new() }
     }
@@ -68,10 +68,10 @@ impl BenchHarness {
         self.words.iter().all(|w| case.contains(w.as_str()))
     }
 
-    /// A case of nanoseconds to microseconds: each round repeats it for [`ROUND`].
+    /// Times a case that takes nanoseconds to microseconds: each round repeats it for about [`ROUND`].
     ///
-    /// `f` gets the number of the call, so that it can vary its input; what it returns counts as
-    /// used.
+    /// `f` gets the number of the call, so that it can vary its input. The compiler must assume that the value it
+    /// returns is used, and so cannot remove the work.
     pub(crate) fn bench_short<T>(
         &mut self,
         case: &str,
@@ -93,7 +93,7 @@ impl BenchHarness {
         self.add_row(case, goal, Ok(BenchTimes::from_samples(samples)));
     }
 
-    /// A case of milliseconds: one call a round, after two that do not count.
+    /// Times a case that takes milliseconds: one call per round. Two further calls before them warm up.
     pub(crate) fn bench_long<T>(&mut self, case: &str, goal: SpeedGoal, mut f: impl FnMut() -> T) {
         if !self.wants_case(case) {
             return;
@@ -103,7 +103,7 @@ impl BenchHarness {
             let start = Instant::now();
             let made = black_box(f());
             let took = as_nanoseconds(start.elapsed());
-            // Behind the clock, as freeing memory is not part of the work.
+            // After the clock was read, because freeing memory is not part of the work.
             drop(made);
             if round >= 2 {
                 samples.push(took);
@@ -112,7 +112,7 @@ impl BenchHarness {
         self.add_row(case, goal, Ok(BenchTimes::from_samples(samples)));
     }
 
-    /// A case that times itself: nanoseconds of one unit of work, one sample a round.
+    /// Adds a case that measured its own times: for each round, the nanoseconds of one unit of work.
     pub(crate) fn add_samples(
         &mut self,
         case: &str,
@@ -128,7 +128,7 @@ impl BenchHarness {
     }
 }
 
-/// How many calls fill a round; finding out is the warm-up.
+/// The number of calls that take at least [`ROUND`]. The calls that find it warm up the case.
 fn calls_per_round<T>(f: &mut impl FnMut(usize) -> T) -> usize {
     let mut calls = 1;
     loop {
@@ -147,7 +147,7 @@ pub(crate) fn as_nanoseconds(d: Duration) -> f64 {
     d.as_secs_f64() * 1e9
 }
 
-/// A count as a divisor.
+/// The count as a float, to divide a time by it.
 #[allow(clippy::cast_precision_loss, reason = "counts of calls are far below 2^53")]
 pub(crate) fn as_divisor(n: usize) -> f64 {
     n as f64

@@ -1,8 +1,8 @@
-//! Speed of the layout engine, beside its goals.
+//! Measures the speed of the layout engine and compares it with goals.
 //!
 //! `cargo run --release -p zellige-bench [-- WORDS]` prints one Markdown table of the cases whose
-//! name holds every word; with `device` as the first word, the table of the simulated card.
-//! `README.md` says how the numbers are taken and what they mean.
+//! name contains every word. If the first word is `device`, the table is that of the simulated card.
+//! `README.md` describes how the numbers are measured and what they mean.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-/// Light and dark, by the setting of the machine or the reader's choice.
+/// The light and the dark theme. The reader's choice decides, and without one the setting of the system.
 
 export interface Palette {
   dark: boolean;
@@ -13,7 +13,7 @@ export interface Palette {
   done: string;
 }
 
-/// The colours of the style sheet that a canvas needs.
+/// The colours of the style sheet that drawings on a canvas need.
 export function palette(): Palette {
   const style = getComputedStyle(document.documentElement);
   const get = (name: string) => style.getPropertyValue(`--${name}`).trim();
@@ -25,32 +25,32 @@ export function palette(): Palette {
 
 const DARK = "(prefers-color-scheme: dark)";
 const PAPER = "print";
-// Kept, so that a query lives as long as the page.
+// Kept in a variable, so that the browser does not collect the queries while the page is open.
 const listening = [matchMedia(DARK), matchMedia(PAPER)];
 const KEY = "zellige-theme";
 
-/// Whether drawings are dark; on paper they never are.
+/// Whether drawings are dark. Printed ones never are.
 export function isDark(): boolean {
   if (matchMedia(PAPER).matches) return false;
   const chosen = document.documentElement.dataset.theme;
   return chosen ? chosen === "dark" : matchMedia(DARK).matches;
 }
 
-/// Calls back when the machine changes its mind, and around printing.
+/// Calls `changed` when the system switches between light and dark, and before and after printing.
 ///
-/// Nobody reads the queries that listen: where the answer of a query is read between the change and its
-/// event, Chromium takes the new answer for the old one, and there is no event.
+/// No code may read `matches` of the queries in `listening`. If it is read after a change and before the event of
+/// that change, Chromium sends no event. Therefore `isDark` makes queries of its own.
 export function onTheme(changed: () => void): void {
   for (const query of listening) query.addEventListener("change", changed);
 }
 
-/// Applies what was chosen before.
+/// Applies the theme that the reader chose on an earlier visit.
 export function startTheme(): void {
   try {
     const chosen = localStorage.getItem(KEY);
     if (chosen === "dark" || chosen === "light") document.documentElement.dataset.theme = chosen;
   } catch {
-    // A page from a disk may have no storage; the machine's choice is used.
+    // A page that was opened from a file may have no storage. The setting of the system decides then.
   }
 }
 
@@ -60,6 +60,6 @@ export function toggleTheme(): void {
   try {
     localStorage.setItem(KEY, next);
   } catch {
-    // As above.
+    // Without storage, the choice lasts until the page is closed.
   }
 }

@@ -1,4 +1,4 @@
-//! Offset tables of 16 million elements, and what memory itself allows.
+//! Times offset tables of 16 million elements, and the time that memory alone takes for the same bytes.
 
 use super::parse_layout;
 use crate::harness::{BenchHarness, SpeedGoal};
@@ -6,7 +6,9 @@ use anyhow::Result;
 use std::time::Duration;
 use zellige_layout::Axis;
 
+/// The goal for one table. Writing 128 MiB of fresh memory in pages of 4 KiB takes about as long (`bench/README.md`).
 const GOAL: SpeedGoal = SpeedGoal::Within(Duration::from_millis(60));
+/// Elements of one table.
 const SIZE: usize = 1 << 24;
 
 pub(crate) fn run_table_cases(bench: &mut BenchHarness) -> Result<()> {
@@ -30,7 +32,8 @@ pub(crate) fn run_table_cases(bench: &mut BenchHarness) -> Result<()> {
         let layout = parse_layout(text)?;
         bench.bench_long(case, GOAL, || layout.offset_table(Axis::M));
     }
-    // Fresh memory costs page faults, which can be most of the time; used again it shows the work itself.
+    // Page faults of fresh memory can be most of the time of a table. With memory that is used again, the time is that
+    // of the work itself.
     let again = "table 16M, swizzled 4096x4096, memory used again";
     if bench.wants_case(again) {
         let layout = parse_layout("Swizzle(3,3,3) o S[(4096,64,64):(64,262144,1)]")?;
@@ -45,7 +48,7 @@ pub(crate) fn run_table_cases(bench: &mut BenchHarness) -> Result<()> {
     Ok(())
 }
 
-/// The same 128 MiB of `i64`, without the work: what no table can beat.
+/// Times writes of the same 128 MiB of `i64` without the computation of offsets. No table can be faster.
 fn bench_memory_ceilings(bench: &mut BenchHarness) {
     let fresh = "ceiling: 16M x 8 B written to fresh memory";
     let filled = "ceiling: 16M x 8 B filled in memory already mapped";
@@ -55,7 +58,7 @@ fn bench_memory_ceilings(bench: &mut BenchHarness) {
         table.extend(0..1i64 << 24);
         table
     });
-    // Nothing is allocated for cases that were not chosen: a quarter of a gigabyte would slow the ones behind.
+    // Memory is allocated only for cases that were chosen: 256 MiB would slow down the cases after this one.
     if !bench.wants_case(filled) && !bench.wants_case(copied) {
         return;
     }

@@ -1,4 +1,5 @@
-//! numpy and PyTorch in a Python process that answers one line per line.
+//! Times operations of numpy and PyTorch in a Python process that reads one request per line and writes one answer
+//! per line.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -6,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 const SCRIPT: &str = include_str!("../../peers_device.py");
 
-/// The process, if there is a Python at all.
+/// A running Python process, or the reason why there is none.
 pub(super) struct DevicePeers {
     process: Result<DevicePeerProcess, String>,
     versions: Value,
@@ -19,12 +20,14 @@ struct DevicePeerProcess {
 }
 
 impl DevicePeers {
-    /// Starts the Python of `ZELLIGE_PYTHON`, or `python3`. Without one the table has a note.
+    /// Starts the Python of `ZELLIGE_PYTHON`, or `python3`. If it cannot be started, the table shows `not installed`
+    /// instead of times.
     pub(super) fn start_python() -> DevicePeers {
         let python = std::env::var("ZELLIGE_PYTHON").unwrap_or_else(|_| "python3".into());
         let child = Command::new(&python)
             .args(["-c", SCRIPT])
-            // Results in fresh memory come from a heap that stays mapped, not from page faults.
+            // numpy and PyTorch allocate a result in every round. With these settings glibc takes it from a heap that
+            // stays mapped and has huge pages, so that the times contain no page faults.
             .env("MALLOC_MMAP_MAX_", "0")
             .env("MALLOC_TRIM_THRESHOLD_", "9000000000000000000")
             .env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
@@ -41,7 +44,7 @@ impl DevicePeers {
         peers
     }
 
-    /// What numpy and torch took, or why there is no time.
+    /// The seconds that numpy and torch take for an operation, or the reason why there is no time.
     pub(super) fn time_operation(
         &mut self,
         op: &str,
@@ -60,7 +63,7 @@ impl DevicePeers {
         })
     }
 
-    /// The versions of both, in one line.
+    /// The versions of numpy and torch, in one line.
     pub(super) fn library_versions(&self) -> String {
         let of = |name: &str| self.versions[name].as_str().unwrap_or("not installed").to_owned();
         format!("numpy {}, torch {}", of("numpy"), of("torch"))
@@ -68,7 +71,7 @@ impl DevicePeers {
 
     fn write_request(&mut self, request: &Value) -> Result<(), String> {
         let process = self.process.as_mut().map_err(|why| why.clone())?;
-        let stdin = process.stdin.as_mut().ok_or("it stopped")?;
+        let stdin = process.stdin.as_mut().ok_or("Python stopped")?;
         let sent = writeln!(stdin, "{request}").and_then(|()| stdin.flush());
         sent.map_err(|e| e.to_string())
     }
@@ -77,7 +80,7 @@ impl DevicePeers {
         let process = self.process.as_mut().map_err(|why| why.clone())?;
         let mut line = String::new();
         match process.stdout.read_line(&mut line) {
-            Ok(0) => Err("it stopped".into()),
+            Ok(0) => Err("Python stopped".into()),
             Ok(_) => serde_json::from_str(&line).map_err(|e| e.to_string()),
             Err(e) => Err(e.to_string()),
         }
@@ -86,7 +89,7 @@ impl DevicePeers {
 
 impl Drop for DevicePeerProcess {
     fn drop(&mut self) {
-        // The end of its input ends it.
+        // Python leaves its loop at the end of its input. Without this, `wait` would never return.
         self.stdin = None;
         let _ = self.child.wait();
     }

@@ -1,4 +1,5 @@
-//! Predictions of measured rows: every graph compiled as torch-spyre's compiler would, its kernels added up.
+//! Predicts the figures of measured rows. Every graph of a row is compiled as torch-spyre's compiler would compile it,
+//! and the times of its kernels are added up.
 
 use super::case::{ExcludedRow, Exclusion, MeasuredCase, MeasuredQuantity, MeasuredStack};
 use super::express::{express_row, find_stack};
@@ -11,7 +12,7 @@ use zellige_graph::text;
 use zellige_machine::{Hardware, SimulatedTime, TimeTerm};
 use zellige_op::CoverageProfile;
 
-/// A row beside its prediction.
+/// A measured row and its prediction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PredictedRow {
     /// The number of the row.
@@ -20,20 +21,21 @@ pub struct PredictedRow {
     pub what: String,
     /// The software that it was measured on.
     pub stack: MeasuredStack,
-    /// What it became.
+    /// The graphs and settings that the prediction was computed from.
     pub case: MeasuredCase,
     /// The measured time in microseconds, or the rate in GB/s.
     pub measured: f64,
-    /// The predicted one, in the same unit.
+    /// The predicted time or rate, in the same unit.
     pub predicted: f64,
     /// The name of the largest term of the predicted time.
     pub bound: &'static str,
-    /// The terms of the predicted time, those of all graphs added up.
+    /// The terms of the predicted time; each is the sum of that term over all graphs of the row.
     pub terms: Vec<TimeTerm>,
 }
 
 impl PredictedRow {
-    /// The logarithm of predicted over measured time: positive where the prediction is too slow.
+    /// The logarithm of predicted over measured time. It is positive if the predicted time is too long or the predicted
+    /// rate is too low.
     pub fn log_error(&self) -> f64 {
         let ratio = self.predicted / self.measured;
         match self.case.quantity {
@@ -47,7 +49,7 @@ impl PredictedRow {
         self.log_error().exp()
     }
 
-    /// Its unit.
+    /// The unit of the measured and of the predicted figure.
     pub fn unit(&self) -> &'static str {
         match self.case.quantity {
             MeasuredQuantity::Time => "us",
@@ -55,33 +57,34 @@ impl PredictedRow {
         }
     }
 
-    /// The division, where it was forced.
+    /// The work division, if the row forced one.
     pub fn split(&self) -> Option<ProductSplit> {
         self.case.split
     }
 }
 
-/// The time of a graph, as its terms.
+/// The predicted time of a graph: the sum over its kernels, and the terms that it consists of.
 #[derive(Debug, Clone)]
 struct GraphTime {
     kernels: SimulatedTime,
     terms: Vec<TimeTerm>,
 }
 
-/// Predicts rows on one hardware; graphs that several rows share are compiled once.
+/// Predicts rows on one hardware. A graph that several rows have is compiled only once.
 #[derive(Debug)]
 pub struct RowPredictor {
     hardware: Hardware,
     known: HashMap<GraphKey, Result<GraphTime, String>>,
 }
 
-/// Everything that the time of a graph depends on.
+/// Everything that the predicted time of a graph on one hardware depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct GraphKey {
     graph: String,
     cores: usize,
     lx: bool,
-    /// The part of scratchpads that is left to the backend, in bits, because numbers with a point have no equality.
+    /// The part of every scratchpad that plans leave to the backend. These are the bits of an `f64`, because `f64`
+    /// implements neither `Eq` nor `Hash`.
     lx_reserved: u64,
 }
 
@@ -91,7 +94,7 @@ impl RowPredictor {
         RowPredictor { hardware, known: HashMap::new() }
     }
 
-    /// The hardware.
+    /// The hardware that predictions are made for.
     pub fn hardware(&self) -> &Hardware {
         &self.hardware
     }
@@ -99,7 +102,7 @@ impl RowPredictor {
     /// The prediction of a row.
     ///
     /// # Errors
-    /// The reason why it has none.
+    /// The row is left out, with the reason.
     pub fn predict_row(&mut self, row: &MeasuredRow) -> Result<PredictedRow, ExcludedRow> {
         let case = express_row(row)?;
         let mut total = SimulatedTime::ZERO;
@@ -124,7 +127,7 @@ impl RowPredictor {
             }
         }
         if total == SimulatedTime::ZERO {
-            let reason = "its graph has no step: what it does is done when weights are loaded, or nothing is";
+            let reason = "its graph compiles to no kernel: it computes nothing, or only prepares weights at loading";
             return Err(ExcludedRow::new(Exclusion::NotExpressible, reason));
         }
         let (measured, predicted) = match case.quantity {
@@ -168,8 +171,9 @@ impl RowPredictor {
     }
 }
 
-/// Compiles a graph as torch-spyre's compiler does: its layouts and divisions where none is forced, composites
-/// decomposed, weights as they are given, results in the layouts in which they are computed.
+/// Compiles a graph as torch-spyre's compiler does. It uses that compiler's layouts and work divisions where the row
+/// forces none and decomposes composite operations. Weights stay in the layouts in which they are given, and results in
+/// those in which they are computed.
 fn time_graph(hardware: &Hardware, case: &MeasuredCase, graph: &str) -> Result<GraphTime, String> {
     let graph = text::parse(graph).map_err(|d| d.message.clone())?;
     let mut options = CompilerOptions::baseline().with_profile(CoverageProfile::Card);
@@ -180,7 +184,7 @@ fn time_graph(hardware: &Hardware, case: &MeasuredCase, graph: &str) -> Result<G
     options.outputs = OutputLayoutRule::AsComputed;
     let program = compile_graph(&graph, &options).map_err(|e| e.to_string())?;
     let time = sum_run_time(&program);
-    // The figures are sums over kernels; launches lie between them.
+    // Measured figures are sums over kernels, so launches, which are between kernels, are not counted.
     let terms = time.terms.into_iter().filter(|t| t.name != "launch").collect();
     Ok(GraphTime { kernels: time.kernels, terms })
 }

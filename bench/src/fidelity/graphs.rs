@@ -1,12 +1,12 @@
-//! Graphs of measured operations, as texts.
+//! Writes measured operations as texts of graphs.
 
 use super::row::ProductSplit;
 use std::fmt::Write;
 
-/// The order of device dimensions of a batch of matrices.
+/// The order of the dimensions of a batch of matrices in device memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum BatchOrder {
-    /// As the compiler chooses where nothing is said.
+    /// The order that the compiler chooses if the text pins none.
     #[default]
     Default,
     /// The batch outermost.
@@ -22,18 +22,18 @@ impl BatchOrder {
     }
 }
 
-/// A product of matrices, or a batch of them.
+/// A product of two matrices, or a batch of such products: `[batch, m, k] @ [batch, k, n]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Product {
-    /// The batch; none of two plain matrices.
+    /// The number of products in the batch; `None` for a product of two matrices.
     pub(super) batch: Option<i64>,
-    /// Whether the batch has one weight.
+    /// Whether all products of the batch have the same second operand `[k, n]`.
     pub(super) shared: bool,
     pub(super) m: i64,
     pub(super) n: i64,
     pub(super) k: i64,
     pub(super) split: Option<ProductSplit>,
-    /// Of both operands.
+    /// The order of the device dimensions of each operand.
     pub(super) orders: [BatchOrder; 2],
 }
 
@@ -47,7 +47,7 @@ impl Product {
         Product { batch: Some(batch), shared, ..Product::plain(m, k, n) }
     }
 
-    /// The graph of the product alone.
+    /// The text of a graph with only the product.
     pub(super) fn graph_text(&self) -> String {
         let (a, b) = self.operand_texts();
         format!(
@@ -56,7 +56,8 @@ impl Product {
         )
     }
 
-    /// The product of a part of the summed dimension, added to what there is.
+    /// The text of a graph that adds the product to a partial sum `s`, as one trip of a loop over parts of the summed
+    /// dimension does.
     pub(super) fn accumulating_graph_text(&self) -> String {
         let (a, b) = self.operand_texts();
         let size = match self.batch {
@@ -91,7 +92,8 @@ impl Product {
     }
 }
 
-/// One operation on inputs named `x0`, `x1`, ..., which are given as `float16[..]` texts with their pins.
+/// A graph of one operation. `inputs` are texts such as `float16[2, 3]`, with pins if there are any. The graph names
+/// them `x0`, `x1`, ...
 pub(super) fn one_op_text(inputs: &[String], op: &str) -> String {
     let mut list = String::new();
     for (i, input) in inputs.iter().enumerate() {
@@ -101,7 +103,7 @@ pub(super) fn one_op_text(inputs: &[String], op: &str) -> String {
     format!("graph one({list}) {{ y = {op} return y }}")
 }
 
-/// `((x0 + x1) + x2) + ..` of so many inputs.
+/// The sum `((x0 + x1) + x2) + ..` of `inputs` matrices.
 pub(super) fn add_chain_text(inputs: usize, rows: i64, cols: i64) -> String {
     let list: Vec<String> = (0..inputs).map(|i| format!("x{i}: float16[{rows}, {cols}]")).collect();
     let mut out = format!("graph chain({}) {{", list.join(", "));
@@ -113,7 +115,7 @@ pub(super) fn add_chain_text(inputs: usize, rows: i64, cols: i64) -> String {
     out
 }
 
-/// A softmax whose exponential is replaced by a product with a number.
+/// A softmax with `0.5 * d` instead of `exp(d)`, to measure softmax without the exponential. The number has no meaning.
 pub(super) fn softmax_without_exp_text(rows: i64, cols: i64) -> String {
     format!(
         "graph rows(x: float16[{rows}, {cols}]) {{ m = amax(x, dim=[-1], keepdim=true) d = sub(x, m) e = mul(d, 0.5) \
@@ -121,8 +123,8 @@ pub(super) fn softmax_without_exp_text(rows: i64, cols: i64) -> String {
     )
 }
 
-/// Attention of `heads` heads over one block of keys, written out: both operands scaled, a mask, the running maximum and
-/// denominator of a single block.
+/// Flash attention of `heads` heads with a single block of keys, written as plain operations: queries and keys are both
+/// scaled by 128^(-1/4) = 0.297, a mask is added, and there are the maximum and the denominator of the one block.
 pub(super) fn flash_attention_text(batch: i64, heads: i64, [q, k, d]: [i64; 3]) -> String {
     let b = batch * heads;
     format!(
@@ -134,7 +136,7 @@ pub(super) fn flash_attention_text(batch: i64, heads: i64, [q, k, d]: [i64; 3]) 
     )
 }
 
-/// `softmax((q * s) @ k^T) @ v`.
+/// `softmax((q * s) @ k^T) @ v` with `s` = 1 / sqrt(128) = 0.088.
 pub(super) fn attention_scores_text(batch: i64, heads: i64, [q, k, d]: [i64; 3]) -> String {
     let b = batch * heads;
     format!(
@@ -144,8 +146,8 @@ pub(super) fn attention_scores_text(batch: i64, heads: i64, [q, k, d]: [i64; 3])
     )
 }
 
-/// The gated MLP: two products of the input, silu and a product of both, and the product back. `transposed` weights are
-/// stored as `[out, in]`, which the card has to restickify in every run.
+/// The gated MLP `(silu(x @ g) * (x @ u)) @ d`. Weights that are `transposed` are stored as `[out, in]`, and the card
+/// has to restickify them in every run.
 pub(super) fn gated_mlp_text(x: &[i64], hidden: i64, inner: i64, transposed: bool) -> String {
     let x: Vec<String> = x.iter().map(i64::to_string).collect();
     let weight = |from: i64, to: i64| match transposed {
@@ -163,18 +165,19 @@ pub(super) fn gated_mlp_text(x: &[i64], hidden: i64, inner: i64, transposed: boo
     )
 }
 
-/// How the 8-bit operands of a product come about.
+/// Where the 8-bit activation of a product comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fp8Packing {
-    /// Both are given in 8 bits.
+    /// It is an input of the graph.
     Given,
-    /// The activation is packed in the graph with a given scale.
+    /// The graph quantizes a float16 input with scales that are also inputs.
     GivenScale,
-    /// The activation is packed in the graph, its scale found from the largest of each row.
+    /// The graph quantizes a float16 input and computes the scale of each row from its largest magnitude.
     DynamicScale,
 }
 
-/// Products of 8-bit floats `[m, k] @ [k, n]` with scales of rows and columns; `products` of them share the activation.
+/// `products` products of 8-bit floats `[m, k] @ [k, n]` that share the activation, with a scale for each row of it and
+/// each column of a weight.
 pub(super) fn fp8_linear_text(
     m: i64,
     k: i64,
@@ -189,6 +192,7 @@ pub(super) fn fp8_linear_text(
     };
     let mut ops = String::new();
     if packing == Fp8Packing::DynamicScale {
+        // 0.002232 is 1 / 448, and 448 is the largest number of float8_e4m3fn.
         ops += " ax = abs(x) mx = amax(ax, dim=[-1], keepdim=true) ms = mul(mx, 0.002232) sa = to(ms, dtype=\"float32\")";
     }
     if packing != Fp8Packing::Given {
@@ -203,17 +207,17 @@ pub(super) fn fp8_linear_text(
     format!("graph fp8({inputs}) {{{ops} return {} }}", results.join(", "))
 }
 
-/// What a layer of Granite 3.3 8B sees.
+/// The tokens that a layer of Granite 3.3 8B computes at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum GranitePhase {
-    /// A prompt of so many tokens.
+    /// All tokens of a prompt of this length.
     Prefill(i64),
-    /// One token beside a cache of so many.
+    /// One token, with a cache of keys and values for this many tokens.
     Decode(i64),
 }
 
-/// A layer of Granite 3.3 8B (hidden 4096, 32 heads of 128, 8 of keys and values, inner 12800), its weights in the layout
-/// of products, as torch-spyre has them after loading.
+/// A layer of Granite 3.3 8B: hidden size 4096, 32 query heads and 8 key and value heads of 128 elements, MLP size
+/// 12800, residual multiplier 0.22. Weights have the shape `[in, out]`, as torch-spyre stores them after loading.
 pub(super) fn granite_layer_text(phase: GranitePhase) -> String {
     let (seq, cache) = match phase {
         GranitePhase::Prefill(seq) => (seq, None),

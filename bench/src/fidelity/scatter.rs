@@ -1,26 +1,26 @@
-//! The scatter plot of predictions: predicted over measured time, both on logarithmic axes.
+//! Draws a scatter plot of predicted against measured times, both on logarithmic axes.
 
 use super::FidelityComparison;
 use super::case::{Category, MeasuredQuantity};
 use std::fmt::Write;
 
-/// The side of the plot in its own units.
+/// The side of the square plot area, in units of the SVG.
 const SIDE: f64 = 560.0;
-/// Room for the axes, and for the legend on the right.
+/// The widths left of the plot (labels of the axis) and right of it (legend), and the height above it (title).
 const LEFT: f64 = 70.0;
 const TOP: f64 = 48.0;
 const LEGEND: f64 = 190.0;
 
-/// Colours of categories that are told apart on white and on black (Okabe and Ito's palette, darker and lighter where a
-/// category would repeat one).
+/// One colour per category, used on a light and on a dark page. The first six are from Okabe and Ito's palette, without
+/// its black and its yellow; the palette has no more, so the others are further hues.
 const COLORS: [&str; 18] = [
     "#0072b2", "#d55e00", "#e69f00", "#cc79a7", "#009e73", "#56b4e9", "#8a6d00", "#7a5195",
     "#bc5090", "#2f9e44", "#ef5675", "#ff764a", "#3b8ea5", "#a05195", "#6b8e23", "#8b4513",
     "#708090", "#4682b4",
 ];
 
-/// Draws all rows that have a time; rates are left out because their axis is another one. Follows the reader's light or
-/// dark scheme.
+/// Draws all rows whose measured quantity is a time. Rates are left out because they have another unit. The colours of
+/// the page follow the reader's light or dark scheme.
 pub fn draw_scatter(comparison: &FidelityComparison) -> String {
     let points: Vec<(f64, f64, Category, String)> = comparison
         .rows
@@ -31,7 +31,8 @@ pub fn draw_scatter(comparison: &FidelityComparison) -> String {
         .map(|r| (r.measured, r.predicted, r.case.category, format!("{}: {}", r.id, r.what)))
         .collect();
     let all = points.iter().flat_map(|p| [p.0, p.1]);
-    // Whole decades around all points.
+    // The axes cover whole decades around all points, from 1e-3 to 1e9 us at most. The limits also apply if there are
+    // no points: both folds return their initial value then.
     let low = all.clone().fold(f64::MAX, f64::min).clamp(1e-3, 1e6).log10().floor();
     let high = all.fold(f64::MIN, f64::max).clamp(1.0, 1e9).log10().ceil().max(low + 1.0);
     let at = |us: f64| (us.log10() - low) / (high - low) * SIDE;
@@ -72,7 +73,7 @@ pub fn draw_scatter(comparison: &FidelityComparison) -> String {
         );
     }
     let (first, last) = (10_f64.powf(low), 10_f64.powf(high));
-    // The diagonal, and both sides of it where the prediction is 15 % off.
+    // Three lines: the diagonal, and beside it predictions that are 15 % too slow or too fast.
     for (factor, dash) in [
         (1.0_f64, ""),
         (1.15, " stroke-dasharray=\"3 3\""),
@@ -132,7 +133,7 @@ pub fn draw_scatter(comparison: &FidelityComparison) -> String {
     out
 }
 
-/// Text inside an element.
+/// Escapes text for use inside an XML element. Control characters become spaces, because most are not allowed in XML.
 fn escape_xml(text: &str) -> String {
     let visible = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     let mut out = String::with_capacity(text.len());

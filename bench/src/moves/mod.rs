@@ -1,8 +1,8 @@
-//! How near moves come to a plain copy of the same size, measured in the same run.
+//! Compares the speed of moves with plain copies of the same size, measured in the same run.
 //!
-//! A [`MoveCase`] is two layouts, a shape and the elements; [`PreparedCase`] is its plan with buffers, which
-//! measures itself in turns with plain copies; [`PeerPair`] runs the same case in other libraries, in a
-//! process of its own. Tables are written by [`report`].
+//! A [`MoveCase`] has two layouts, a shape and the type of the elements. A [`PreparedCase`] adds the plan and buffers;
+//! it measures the move and plain copies in alternation. A [`PeerPair`] runs the same case in other libraries, in a
+//! separate process. The module [`report`] writes the tables.
 
 mod busy;
 mod case;

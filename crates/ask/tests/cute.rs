@@ -59,7 +59,7 @@ fn bad_requests_say_what_is_wrong() {
         (
             json!({"op": "logical_product", "a": "(2,2):(1,1)", "b": "2:1", "notation": "cute"}),
             "aliased",
-            "share the place",
+            "share the physical coordinate",
         ),
     ] {
         let error = ask(&request)["error"].clone();

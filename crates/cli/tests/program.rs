@@ -363,7 +363,7 @@ fn move_goes_to_sticks_and_back() {
         (vec!["move", &a, &a, "--to", "spyre"], "the same file"),
         (vec!["move", &a, "x.foo", "--to", "spyre"], ".npy, .npz or .safetensors"),
         (vec!["move", &a, "x.npy", "--to", "S[7]"], "7"),
-        (vec!["move", &a, "x.npy", "--to", "S[(40,100):(1,1)]"], "share the place"),
+        (vec!["move", &a, "x.npy", "--to", "S[(40,100):(1,1)]"], "share the physical coordinate"),
         (vec!["move", "/no/such.npy", "x.npy", "--to", "spyre"], "/no/such.npy"),
         (vec!["move", &a, "x.npy", "--to", "spyre", "--tensor", "z"], "z"),
     ] {

@@ -316,7 +316,7 @@ fn a_listed_value_from_outside_keeps_its_value() {
     assert_eq!(run(&listed_gather(tile, 3)), [0.0, 1.0, 2.0, 3.0]);
     let moving = listed_gather("%c3 = arith.constant 3 : index", 3);
     let error = zellige_ktir::text::parse(&moving).unwrap_err();
-    assert!(error.message.contains("`%c3` is a value from outside"), "{}", error.message);
+    assert!(error.message.contains("`%c3` is defined before this access"), "{}", error.message);
     assert_eq!(&moving[error.span], "%c3");
     assert!(error.help.unwrap().contains("`%c3 + %variable`"));
 }

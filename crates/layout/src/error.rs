@@ -7,11 +7,11 @@ use std::fmt;
 /// The result of every fallible operation of this crate.
 pub type Result<T, E = LayoutError> = std::result::Result<T, E>;
 
-/// A refused request.
+/// The reason why an operation of this crate has no result.
 ///
-/// Every variant names what fails (an iter, a dimension, an index, an axis), and its message says what
+/// Every variant names what fails (an iter, a dimension, an index, an axis), and its message states what
 /// would have been accepted. [`LayoutError::kind`] is a stable identifier for programs;
-/// [`LayoutError::witness`] gives the same as data.
+/// [`LayoutError::witness`] returns the index, dimension or name that fails as data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     /// An axis name that no table declares.
@@ -55,7 +55,7 @@ pub enum LayoutError {
     /// Two counts that must agree.
     #[error("{what} has {found} elements, but the layout has {expected}")]
     SizeMismatch {
-        /// Whose size was looked at.
+        /// The value that has the wrong size, such as `shape [2, 3]`.
         what: String,
         /// The size that would be accepted.
         expected: i64,
@@ -65,7 +65,7 @@ pub enum LayoutError {
     /// Two lengths that must agree.
     #[error("{what} has {found} entries, expected {expected}")]
     LengthMismatch {
-        /// Whose length was looked at.
+        /// The list that has the wrong length.
         what: &'static str,
         /// The length that would be accepted.
         expected: usize,
@@ -104,10 +104,10 @@ pub enum LayoutError {
         /// The extent of that dimension.
         extent: i64,
     },
-    /// A shape whose boundaries cut an iter where it does not divide.
+    /// A shape with a boundary inside an iter, at a position where the iter cannot be split into two iters.
     #[error(
         "the layout cannot be grouped by {shape:?}: the boundary of dimension {dim} (every {boundary} \
-         elements) cuts iter {iter} of extent {extent} where it does not divide"
+         elements) would split iter {iter} of extent {extent} unevenly"
     )]
     NotGroupable {
         /// The requested shape.
@@ -116,7 +116,7 @@ pub enum LayoutError {
         dim: usize,
         /// Elements between two such boundaries.
         boundary: i64,
-        /// The iter that is cut.
+        /// The iter that the boundary would split.
         iter: usize,
         /// Its extent.
         extent: i64,
@@ -161,7 +161,7 @@ pub enum LayoutError {
         /// The rule it breaks.
         reason: &'static str,
     },
-    /// A swizzle of something that has no addresses at or above zero.
+    /// A swizzle of a layout whose addresses on `m` are negative, or that does not use `m`.
     #[error("a swizzle needs addresses on `m` that are 0 or more: {reason}")]
     SwizzleDomain {
         /// What was found instead.
@@ -213,7 +213,7 @@ pub enum LayoutError {
         size: i64,
     },
     /// Two elements at one physical coordinate where that is not allowed.
-    #[error("elements {a} and {b} share the place {place}")]
+    #[error("elements {a} and {b} share the physical coordinate {place}")]
     Aliased {
         /// A flat index.
         a: i64,
@@ -223,20 +223,20 @@ pub enum LayoutError {
         place: Box<PhysicalCoordinate>,
     },
     /// A physical coordinate without an element, where every physical coordinate must have one.
-    #[error("nothing maps to the place {place}")]
+    #[error("no element maps to the physical coordinate {place}")]
     NotCovered {
         /// The physical coordinate without an element.
         place: Box<PhysicalCoordinate>,
     },
-    /// A grouping of packed elements that are not neighbours in memory.
+    /// Elements that cannot be packed into wider ones, because they are not neighbours in memory.
     #[error(
-        "cannot pack {num} elements: element {index} is not at a multiple of {num} followed by its \
-         {num} neighbours on `{axis}`"
+        "cannot pack {num} elements: the {num} elements from {index} on are not neighbours on `{axis}` \
+         that begin at a multiple of {num}"
     )]
     NotPackable {
         /// Elements per packed element.
         num: i64,
-        /// The first element of the group that fails.
+        /// The flat index of the first element of the group that fails.
         index: i64,
         /// The axis on which they would be neighbours.
         axis: Axis,
@@ -259,8 +259,8 @@ pub enum LayoutError {
         /// Its size.
         value: i64,
     },
-    /// A basis of a linear layout that its out dimensions cannot hold.
-    #[error("basis {index} of `{dim}` is not one: {reason}")]
+    /// A basis of a linear layout with the wrong number of entries, or with an entry outside its out dimension.
+    #[error("basis {index} of `{dim}` is not valid: {reason}")]
     BadBasis {
         /// The in dimension.
         dim: String,
@@ -269,10 +269,10 @@ pub enum LayoutError {
         /// What is wrong with it.
         reason: String,
     },
-    /// Dimensions of linear layouts that do not fit a call.
+    /// Dimensions of linear layouts that an operation does not accept.
     #[error("{call}: {reason}")]
     LinearDims {
-        /// The call.
+        /// The operation.
         call: &'static str,
         /// Which dimensions, and what would be accepted.
         reason: String,
@@ -280,27 +280,27 @@ pub enum LayoutError {
     /// A linear layout without the requested inverse.
     #[error("not invertible: {reason}")]
     NotInvertible {
-        /// Two inputs with one output, or an output without an input.
+        /// Two inputs that map to one output, or an output that no input maps to.
         reason: String,
     },
-    /// A question whose exact answer would need more steps than allowed.
-    #[error("{what} would take more than {limit} steps to decide exactly")]
+    /// An operation whose exact result would need more steps than allowed.
+    #[error("{what} would take more than {limit} steps")]
     TooLarge {
-        /// The question.
+        /// The operation.
         what: &'static str,
         /// The number of steps allowed.
         limit: u64,
     },
-    /// A question that the algorithms here could not decide.
+    /// A property that the algorithms of this crate cannot decide.
     #[error("not decided: {reason}")]
     Undecided {
-        /// What could not be decided.
+        /// The property, and why it was not decided.
         reason: String,
     },
     /// The thread axes of a layout do not form one chain of scopes.
-    #[error("no scope pair: {reason}")]
+    #[error("the thread axes form no chain of scopes: {reason}")]
     NoScope {
-        /// The gap or the clash.
+        /// The scope that no axis counts, or the two axes that count the same scope.
         reason: String,
     },
     /// A view that strides cannot express.
@@ -308,19 +308,19 @@ pub enum LayoutError {
     NeedsCopy {
         /// The requested view.
         call: &'static str,
-        /// The dimension and the rule that fails.
+        /// The dimension, and the rule of views that it breaks.
         reason: String,
     },
 }
 
-/// What a refusal points at.
+/// The part of the input that an error is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LayoutWitness {
     /// A flat index of the layout.
     Index(i64),
     /// A coordinate, one entry per dimension.
     Coordinate(Vec<i64>),
-    /// Two flat indices that clash.
+    /// Two flat indices, or two boundaries, that contradict each other.
     Pair(i64, i64),
     /// A dimension or iter, counted from 0.
     Dim(usize),
@@ -371,7 +371,7 @@ impl LayoutError {
         }
     }
 
-    /// What it points at, if there is something.
+    /// The part of the input that the error is about, if there is one.
     pub fn witness(&self) -> Option<LayoutWitness> {
         Some(match self {
             LayoutError::UnknownAxis { name, .. }
@@ -393,7 +393,7 @@ impl LayoutError {
         })
     }
 
-    /// A quantity that does not fit in 64 bits.
+    /// The error for a quantity that does not fit in 64 bits.
     pub fn overflow_of(what: impl fmt::Display) -> LayoutError {
         LayoutError::Overflow { what: what.to_string() }
     }

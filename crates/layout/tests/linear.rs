@@ -265,12 +265,12 @@ fn misuse_is_refused_with_what_is_wrong() {
         ),
         (
             LinearLayout::new(&[(text("a"), vec![vec![4]])], &[(text("b"), 4)]).unwrap_err(),
-            "bad_basis: basis 0 of `a` is not one: 4 is outside of `b`, which has size 4",
+            "bad_basis: basis 0 of `a` is not valid: 4 is outside of `b`, which has size 4",
         ),
         (
             LinearLayout::new(&[(text("a"), vec![vec![1], vec![1, 2]])], &[(text("b"), 4)])
                 .unwrap_err(),
-            "bad_basis: basis 1 of `a` is not one: it has 2 entries, and there are 1 out dimensions",
+            "bad_basis: basis 1 of `a` is not valid: it has 2 entries, and there are 1 out dimensions",
         ),
         (
             LinearLayout::new(&[], &[(text("b"), 4), (text("b"), 4)]).unwrap_err(),

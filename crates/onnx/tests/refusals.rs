@@ -37,7 +37,7 @@ fn errors_name_the_node_the_operand_and_the_rule() {
         ),
         (
             unary("Cast", &[A::I("to", 17), A::I("saturate", 0)]).refusal(),
-            "node 0 (Cast): attribute `saturate` is 0, which asks for a NaN past 448; accepted: 1, as \
+            "node 0 (Cast): attribute `saturate` is 0, which requires a NaN past 448; accepted: 1, as \
              conversions to float8_e4m3fn saturate",
         ),
         (

@@ -1,25 +1,25 @@
-//! The dimensions that an operation works along.
+//! Resolves the dimensions that an attribute names.
 
 use crate::error::{OpError, Result};
 use smallvec::SmallVec;
 
-/// Per dimension of a tensor.
+/// A list with one entry per dimension of a tensor.
 pub type PerDimension<T> = SmallVec<[T; 6]>;
 
-/// One dimension from its number, negative ones from the end. A tensor without dimensions is taken
-/// as one with a single element: 0 and -1 name it, and none is the answer.
+/// Resolves the number of a dimension; negative ones count from the end.
+///
+/// A tensor without dimensions accepts 0 and -1, as in PyTorch. The result is `None` then.
 pub(crate) fn resolve_dim(op: &str, name: &str, dim: i64, rank: usize) -> Result<Option<usize>> {
-    // A tensor without dimensions takes 0 and -1, as in PyTorch.
-    let most = i64::try_from(rank.max(1)).unwrap_or(i64::MAX);
-    if dim < -most || dim >= most {
-        let reason = format!("{dim} is no dimension; accepted are {} to {}", -most, most - 1);
+    let end = i64::try_from(rank.max(1)).unwrap_or(i64::MAX);
+    if dim < -end || dim >= end {
+        let reason = format!("{dim} is no dimension; accepted are {} to {}", -end, end - 1);
         return Err(OpError::BadAttribute { op: op.into(), name: name.into(), reason });
     }
-    let dim = usize::try_from(if dim < 0 { dim + most } else { dim }).unwrap_or(0);
+    let dim = usize::try_from(if dim < 0 { dim + end } else { dim }).unwrap_or(0);
     Ok((rank > 0).then_some(dim))
 }
 
-/// A set of dimensions in increasing order; none or an empty list is all of them.
+/// Resolves a list of dimensions and sorts it. A missing or empty list stands for all dimensions.
 pub(crate) fn resolve_dims(
     op: &str,
     dims: Option<&[i64]>,
@@ -38,7 +38,7 @@ pub(crate) fn resolve_dims(
             found_dim => found.extend(found_dim),
         }
     }
-    // In increasing order, so that the order in which dimensions are named cannot change a result.
+    // Sorted, so that the order in which the caller names the dimensions cannot change a result.
     found.sort_unstable();
     Ok(found)
 }

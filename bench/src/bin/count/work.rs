@@ -1,4 +1,4 @@
-//! What is counted.
+//! The cases whose instructions `count` counts, and how one of them runs.
 
 use anyhow::{Result, bail};
 use std::hint::black_box;
@@ -10,7 +10,7 @@ use zellige_host::AlignedBuffer;
 use zellige_layout::{Layout, Swizzle, TileLayout};
 use zellige_movement::{MovePlan, Mover, PaddingFill};
 
-/// Every case, in the order of the record.
+/// The names of all cases, in the order of `bench/instructions.txt`.
 pub(crate) const CASE_NAMES: &[&str] = &[
     "to sticks 1024x1024 f16",
     "to sticks, streamed 2048x2048 f16",
@@ -28,7 +28,10 @@ pub(crate) const CASE_NAMES: &[&str] = &[
     "planned call of an 8x4 transpose, 1000 times",
 ];
 
-/// The function that callgrind collects in; not inlined, so that it has a name there.
+/// Runs the counted part of a case.
+///
+/// Callgrind counts only inside functions whose name matches `--toggle-collect=*counted*`, so this one must not
+/// be inlined.
 #[inline(never)]
 fn counted(work: &mut dyn FnMut()) {
     work();
@@ -60,6 +63,8 @@ fn build_case(name: &str) -> Option<MoveCase> {
     let size = [1024, 1024];
     let (elements, shape, src, dst): (MovedElements, Vec<i64>, Layout, Layout) = match name {
         "to sticks 1024x1024 f16" => (half, size.into(), row_major(&size), f16(&size)),
+        // It reads and writes 16 MiB, which is more than `MIN_STREAMED_MOVE_BYTES` of the engine: the stores are
+        // non-temporal, unless the processor has a larger last level cache.
         "to sticks, streamed 2048x2048 f16" => {
             let size = [2048, 2048];
             (half, size.into(), row_major(&size), f16(&size))

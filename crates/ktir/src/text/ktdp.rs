@@ -1,4 +1,4 @@
-//! Reads the operations of the dialect ktdp.
+//! Parses the operations of the dialect ktdp.
 
 use super::affine::AffineScope;
 use super::parser::{KtirOpParts, KtirParser, Result};
@@ -9,11 +9,12 @@ use crate::types::KtirType;
 use zellige_notation::Diagnostic;
 use zellige_notation::cursor::Spanned;
 
-/// Whether a dimension is 0 at every point of a set, as far as the conditions on this dimension
-/// alone tell.
+/// Whether dimension `dim` is 0 at every point of a set.
+///
+/// Only conditions on a single dimension are used, so `false` can also mean that this is not known.
 fn is_always_zero(set: &KtirAffineSet, dim: usize) -> bool {
     let Some(bounds) = set.bounding_box(&[]) else { return false };
-    // A set without points enumerates nothing, so every statement about its coordinates holds.
+    // In an empty set every statement about its points is true.
     let empty = bounds.extents.contains(&0);
     empty || (bounds.low.get(dim), bounds.extents.get(dim)) == (Some(&0), Some(&1))
 }
@@ -94,8 +95,8 @@ impl KtirParser<'_> {
             names.push(name.value.clone());
             Ok(name)
         })?;
-        // Some texts also list values from outside here. Such a name stands for the value, so it is
-        // looked up like any other name.
+        // Some texts also list names of values that are defined before the access. Such a name refers to
+        // the value and is no variable, so its entry in `variables` is empty.
         let fixed: Vec<bool> = listed.iter().map(|n| self.is_outer_index(n)).collect();
         let own = |(n, fixed): (&Spanned<String>, &bool)| match fixed {
             true => String::new(),
@@ -130,9 +131,9 @@ impl KtirParser<'_> {
             _ => None,
         });
         for (i, name) in listed.iter().enumerate().filter(|(i, _)| fixed[*i]) {
-            // A value from outside stays the same over the whole access. A set that moves it would
-            // mean a variable of the same name, and the text does not say which of the two is
-            // meant.
+            // A value that is defined before the access does not change during it. If the set has points
+            // at which this dimension is not 0, the text may mean the value or a variable of the same
+            // name.
             if space.is_some_and(|set| !is_always_zero(set, i)) {
                 return self.refuse_moving_outer_value(name);
             }
@@ -150,7 +151,7 @@ impl KtirParser<'_> {
     }
 
     /// Whether a variable of an indirect access has the name of an integer value that is defined
-    /// outside.
+    /// before the access.
     fn is_outer_index(&self, name: &Spanned<String>) -> bool {
         let value = self.look_up_value(&name.value, name.span.clone());
         let ty = value.ok().map(|v| &self.values[v.index()].ty);
@@ -163,12 +164,12 @@ impl KtirParser<'_> {
 
     fn refuse_moving_outer_value(&self, name: &Spanned<String>) -> Result<KtirOpParts> {
         let message = format!(
-            "`%{}` is a value from outside, and variables_space_set gives it other places than 0",
+            "`%{}` is defined before this access, but variables_space_set has points where it is not 0",
             name.value
         );
-        Err(Diagnostic::syntax_error(name.span.clone(), message, "one value, not a variable")
+        Err(Diagnostic::syntax_error(name.span.clone(), message, "a fixed value, not a variable")
             .with_help(format!(
-                "list a variable with a name of its own, and write `%{} + %variable`",
+                "list a variable with another name, and write `%{} + %variable`",
                 name.value
             )))
     }
@@ -212,16 +213,18 @@ impl KtirParser<'_> {
         self.expect_token("->")?;
         let future = self.parse_type()?;
         let KtirType::TileFuture(types, own) = future.value else {
-            let message = "a produce gives a future: !ktdp.tile_future<T, groups = S>";
+            let message =
+                "the result of inter_tile_produce is a future: !ktdp.tile_future<T, groups = S>";
             return self.syntax_error(future.span, message, "not a future");
         };
         if let Some((written, span)) = written.filter(|(w, _)| *w != types) {
-            let message = format!("the future has {} partials of other types", types.len());
-            let label = format!("{} written here", written.len());
-            return self.syntax_error(span, message, label);
+            let (have, count) = (types.len(), written.len());
+            let message =
+                format!("the types of the {have} partials of the future are not the {count} here");
+            return self.syntax_error(span, message, "they must be equal");
         }
-        // The groups may stand at the operation or in the type; the type keeps them, because that
-        // is what consumers look at.
+        // The text has the groups as a part of the operation or of the type. They are kept in the type,
+        // because consumers read them there.
         let ty = KtirType::TileFuture(types, own.or(groups));
         let region = self.parse_region(&[], Some(KtirOpKind::YieldPartial))?;
         Ok(KtirOpParts::new(vec![], vec![ty])
@@ -247,7 +250,8 @@ impl KtirParser<'_> {
                     attrs.push((key.into(), KtirAttr::Set(set)));
                 }
                 "groups" => {
-                    // Older texts repeat the groups, which the type of the future has.
+                    // Older texts repeat the groups here. They are ignored, because the type of the future
+                    // has them.
                     self.expect_token("=")?;
                     self.parse_set()?;
                 }

@@ -7,21 +7,21 @@ use crate::layout::{Layout, flatten_coordinate};
 /// Lanes of a CUDA warp, which issue a memory instruction together.
 pub const WARP: usize = 32;
 
-/// One memory instruction: what each lane reads or writes.
+/// The elements that each lane of a warp reads or writes in one memory instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LaneAccessPattern {
-    /// Lane `l` takes the vector at `[.., l, index]`: down a column of the last two dimensions,
-    /// other dimensions at 0.
+    /// Lane `l` accesses the vector at `[.., l, index]`, so the lanes follow one column of the last two
+    /// dimensions. Coordinates in other dimensions are 0.
     Column {
         /// First element of every lane's vector, in the last dimension.
         index: i64,
     },
-    /// Lane `l` takes the vector at `[.., index, l * vector]`: along a row.
+    /// Lane `l` accesses the vector at `[.., index, l * vector]`, so the lanes follow one row.
     Row {
         /// The row, in the dimension before the last.
         index: i64,
     },
-    /// Eight rows of 16 bytes at `(row, column)`, as `ldmatrix` reads one 8x8 matrix.
+    /// Eight consecutive rows of 16 bytes from `(row, column)` on, as `ldmatrix` reads one 8x8 matrix.
     Ldmatrix {
         /// First row.
         row: i64,
@@ -36,7 +36,7 @@ impl LaneAccessPattern {
     /// The flat indices of each lane's vector of `vector` elements along the last dimension.
     pub fn lane_elements(&self, shape: &[i64], vector: i64, bits: i64) -> Result<Vec<Vec<i64>>> {
         if vector < 1 {
-            let accepted = "a lane touches 1 or more elements".into();
+            let accepted = "a lane accesses 1 or more elements".into();
             return Err(LayoutError::BadParameter { what: "vector", value: vector, accepted });
         }
         let (rows, columns) = match shape {
@@ -63,7 +63,7 @@ impl LaneAccessPattern {
                     what: "vector",
                     value: vector,
                     accepted: format!(
-                        "a row of {columns} elements is read in vectors that divide it"
+                        "a row of {columns} elements is read in vectors whose length divides it"
                     ),
                 });
             }
@@ -75,10 +75,10 @@ impl LaneAccessPattern {
             // elements, hence eight rows of 128 bits for one matrix.
             LaneAccessPattern::Ldmatrix { row, column } => {
                 let per_row = (128 / bits).max(1);
-                let at =
+                let nth_row =
                     |r: i64| row.checked_add(r).ok_or_else(|| LayoutError::overflow_of("the row"));
                 let starts =
-                    (0..8).map(|r| Ok(coordinate(at(r)?, *column))).collect::<Result<_>>()?;
+                    (0..8).map(|r| Ok(coordinate(nth_row(r)?, *column))).collect::<Result<_>>()?;
                 (starts, per_row)
             }
             LaneAccessPattern::Lanes(list) => {
@@ -103,7 +103,8 @@ impl LaneAccessPattern {
     }
 }
 
-/// The most elements that the lanes of one access may touch together.
+/// The largest number of elements that all lanes of one access may have together. It bounds the memory of the list
+/// below, because the caller chooses the shape and the vector.
 const MAX_TOUCHED_ELEMENTS: i64 = 1 << 18;
 
 fn check_touched_elements(lanes: i64, vector: i64) -> Result<()> {
@@ -117,7 +118,7 @@ fn check_touched_elements(lanes: i64, vector: i64) -> Result<()> {
 }
 
 impl Layout {
-    /// The bit address on `m` of an element (of its first replica).
+    /// The address on `m` of the first replica of an element, in bits.
     pub(crate) fn bit_address(&self, flat: i64, bits: i64) -> Result<i128> {
         let Some(slot) = self.tile().axis_index(Axis::M) else {
             return Err(LayoutError::not_on_one_axis(

@@ -1,4 +1,5 @@
-//! Reads that several cores need alike, and how the ring serves them.
+//! Reads of the same bytes by several cores: one core reads a byte from memory, and the ring delivers it to the
+//! others.
 
 use super::work::{CoreWork, MemoryTraffic, OperationWork};
 use crate::hardware::{Hardware, Key};
@@ -6,19 +7,19 @@ use serde::Serialize;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-/// Of the reads of a core, those that other cores need too: they all have the same part of a tensor.
+/// Reads of one core that other cores need too, because all of them work on the same part of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SharedReads {
-    /// What each of them needs.
+    /// The bursts that every one of these cores needs.
     pub bursts: MemoryTraffic,
-    /// How many cores that are.
+    /// The number of cores that need them.
     pub cores: u64,
-    /// Which of them this one is, from 0.
+    /// The number of this core among them, from 0.
     pub place: u64,
 }
 
 impl CoreWork {
-    /// Reads bursts `times` over that `cores` cores need alike, of which this one is number `place`.
+    /// Adds `times` reads of bursts that `cores` cores need. This core is number `place` among them, from 0.
     pub fn add_shared_read(&mut self, bursts: &MemoryTraffic, times: u64, cores: u64, place: u64) {
         let mut all = MemoryTraffic::new();
         bursts.bursts().iter().for_each(|b| all.add_bursts(b.bytes, b.count.saturating_mul(times)));
@@ -28,10 +29,11 @@ impl CoreWork {
         }
     }
 
-    /// The same work when one read of memory serves up to `width` cores that need it.
+    /// The same work when one read of memory serves up to `width` cores that need it. Shares of a burst are
+    /// multiples of `granule` bytes.
     ///
-    /// **Law**: `reads` and `ring_in` together have the bytes that `reads` had, and those of a group
-    /// together read once what all of its cores need.
+    /// **Law**, for bursts of whole granules: `reads` and `ring_in` of the result add up to the bytes of `reads`
+    /// before, and the cores of one group together read every shared byte once.
     fn served_by_ring(&self, width: u64, granule: u64) -> CoreWork {
         let mut reads = self.reads.clone();
         let mut ring_in = self.ring_in;
@@ -48,8 +50,10 @@ impl CoreWork {
 }
 
 impl SharedReads {
-    /// The cores that read together, at most `width`, and which of them this one is. All sharers are cut
-    /// into as few groups as there can be, of nearly one size.
+    /// The size of the group of cores that read together, and the number of this core in its group.
+    ///
+    /// The sharers are divided into the fewest groups of at most `width` cores. Their sizes differ by at most 1;
+    /// the larger groups come first.
     fn sharer_group(&self, width: u64) -> (u64, u64) {
         let groups = self.cores.div_ceil(width.max(1)).max(1);
         let (base, larger) = (self.cores / groups, self.cores % groups);
@@ -62,15 +66,15 @@ impl SharedReads {
 }
 
 impl MemoryTraffic {
-    /// What core `place` of `cores` reads where all of it is dealt out evenly: whole bursts, and
-    /// granules of those that are left.
+    /// The share of core `place` if `cores` cores divide this traffic evenly. Bursts are divided whole; the
+    /// remaining ones, fewer than `cores`, are divided by granules.
     fn even_share(&self, cores: u64, place: u64, granule: u64) -> MemoryTraffic {
         let (cores, granule) = (cores.max(1), granule.max(1));
         let mut own = MemoryTraffic::new();
         for burst in self.bursts() {
             own.add_bursts(burst.bytes, burst.count / cores);
-            let left = (burst.count % cores).saturating_mul(burst.bytes);
-            let granules = left.div_ceil(granule);
+            let rest = (burst.count % cores).saturating_mul(burst.bytes);
+            let granules = rest.div_ceil(granule);
             let mine = granules / cores + u64::from(place < granules % cores);
             own.add_bursts(mine.saturating_mul(granule), 1);
         }
@@ -79,11 +83,12 @@ impl MemoryTraffic {
 }
 
 impl Hardware {
-    /// The work as this hardware does it: a read that several cores need is done once for as many of
-    /// them as the ring serves, each reads its even part, and the rest arrives over the ring while
-    /// they work. Hardware without such a figure reads for every core.
+    /// The work with shared reads divided among the cores. Up to `ring.multicast` cores that need the same bytes
+    /// form a group: each of them reads an even share from memory and receives the other shares over the ring
+    /// while it works. Hardware without the figure `ring.multicast` has groups of one core, so every core reads
+    /// everything itself.
     ///
-    /// **Law**: what was served stays so.
+    /// **Law**: the function is idempotent.
     pub fn share_ring_reads<'w>(&self, work: &'w OperationWork) -> Cow<'w, OperationWork> {
         if work.cores.iter().all(|core| core.shared.is_empty()) {
             return Cow::Borrowed(work);
@@ -100,7 +105,8 @@ mod tests {
     use super::*;
     use crate::account::WorkKind;
 
-    /// So many cores that need the same bursts, and some more that only they read.
+    /// The work of `cores` cores that need the same bursts twice; each of them also reads 3 bursts of 256 bytes
+    /// that no other core needs.
     fn alike(cores: u64, bursts: &MemoryTraffic) -> OperationWork {
         let one = |place| {
             let mut core =
@@ -145,7 +151,8 @@ mod tests {
     #[test]
     fn what_arrives_is_charged_while_the_core_works() {
         let card = Hardware::card_preset();
-        // 1280 bytes arrive in ten cycles, below four bursts of memory or under a longer time of the PT.
+        // 1280 bytes arrive in 10 cycles. The PT array computes at the same time, 760 multiply-adds in a cycle, so
+        // the longer of both times counts.
         let core = |macs| CoreWork { ring_in: 1280, macs, ..CoreWork::default() };
         let cycles = |core| {
             card.operation_latency(&OperationWork::uniform_cores("x", WorkKind::Matmul, 1, core))

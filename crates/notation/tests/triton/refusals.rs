@@ -103,7 +103,7 @@ fn bad_texts_are_refused_at_their_place() {
         (
             r#"{"in":[["a",[[4]]]],"out":[["b",4]]}"#,
             "[4]",
-            "basis 0 of `a` is not one: 4 is outside of `b`, which has size 4",
+            "basis 0 of `a` is not valid: 4 is outside of `b`, which has size 4",
         ),
         (
             r#"{"in":[["a",[[1]]]],"out":[["b",6]]}"#,
@@ -114,7 +114,7 @@ fn bad_texts_are_refused_at_their_place() {
         (
             "{register: [[0, 1], [1]]}",
             "[1]",
-            "basis 1 of `register` is not one: it has 1 entries, and there are 2 out dimensions",
+            "basis 1 of `register` is not valid: it has 1 entries, and there are 2 out dimensions",
         ),
         (
             " - register=1 -> (0, 1)\n   register=4 -> (1, 0)\nwhere out dims are: [dim0 (size 2), dim1 (size 2)]",

@@ -1,4 +1,4 @@
-//! Rules for elementwise operations.
+//! Rules that lower elementwise operations of ONNX.
 
 use super::RuleTable;
 use crate::error::Result;
@@ -39,12 +39,13 @@ pub(super) const TABLE: RuleTable = &[
     ("Shrink", lower_shrink),
 ];
 
-/// The names in the column `onnx` of the table of operations: they need no rule here.
+/// The ONNX operations that equal one operation of the table [`TensorOp`], which names them in its column `onnx`.
+/// They need no rule here.
 pub(super) fn plain_operations() -> impl Iterator<Item = &'static str> {
     TensorOp::all_rows().filter_map(|row| row.onnx)
 }
 
-/// Lowers a node that is one operation of the card, without attributes.
+/// Lowers a node without attributes that equals one operation of the table; `None` if the table has none.
 pub(super) fn lower_plain(n: &mut NodeLowering<'_, '_>) -> Result<Option<Vec<ModelValue>>> {
     let op = n.op();
     let Some(row) = TensorOp::all_rows().find(|row| row.onnx == Some(op)) else { return Ok(None) };
@@ -66,7 +67,7 @@ pub(super) fn lower_plain(n: &mut NodeLowering<'_, '_>) -> Result<Option<Vec<Mod
     lower_binary(n, ours).map(Some)
 }
 
-/// Passes the value of an operand on.
+/// Returns operand `k` unchanged, as a result.
 pub(super) fn pass_operand(n: &mut NodeLowering<'_, '_>, k: usize) -> Result<ModelValue> {
     match n.operand_literal(k)? {
         Some(literal) => Ok(ModelValue::Known(literal)),
@@ -113,7 +114,8 @@ fn fold_unary(op: &str, x: &TensorLiteral) -> Option<TensorLiteral> {
     TensorLiteral { dtype: x.dtype, shape: x.shape.clone(), data }.round_to_dtype()
 }
 
-/// Folds two known operands, as computations of shapes need it.
+/// Computes the result of two known operands. Exporters compute shapes with such operations, and a shape must be
+/// known when the model is read.
 fn fold_binary(op: &str, a: &TensorLiteral, b: &TensorLiteral) -> Result<Option<TensorLiteral>> {
     type IntFold = fn(i64, i64) -> Option<i64>;
     type FloatFold = fn(f64, f64) -> f64;
@@ -123,6 +125,8 @@ fn fold_binary(op: &str, a: &TensorLiteral, b: &TensorLiteral) -> Result<Option<
         "LessOrEqual" => (|a, b| Some(i64::from(a <= b)), |a, b| f64::from(u8::from(a <= b))),
         "Greater" => (|a, b| Some(i64::from(a > b)), |a, b| f64::from(u8::from(a > b))),
         "GreaterOrEqual" => (|a, b| Some(i64::from(a >= b)), |a, b| f64::from(u8::from(a >= b))),
+        // The operands of these three are bool, and a literal of that type has integers 0 and 1. So the function
+        // for floats is never called.
         "And" => (|a, b| Some(a & b), |_, _| 0.0),
         "Or" => (|a, b| Some(a | b), |_, _| 0.0),
         "Xor" => (|a, b| Some(a ^ b), |_, _| 0.0),
@@ -133,7 +137,7 @@ fn fold_binary(op: &str, a: &TensorLiteral, b: &TensorLiteral) -> Result<Option<
                 "Mul" => (i64::checked_mul, |a, b| a * b),
                 "Div" => (i64::checked_div, |a, b| a / b),
                 "Mod" => (
-                    // The result has the sign of the divisor.
+                    // With attribute `fmod` 0, the result has the sign of the divisor.
                     |a, b| {
                         a.checked_rem(b)
                             .map(|r| if r != 0 && (r < 0) != (b < 0) { r + b } else { r })
@@ -159,7 +163,7 @@ fn fold_known(n: &mut NodeLowering<'_, '_>, op: &str) -> Result<Option<Vec<Model
     Ok(None)
 }
 
-/// Two operands, of which at most one is a plain number.
+/// The two operands of a call. At most one of them is a number, because a call needs at least one tensor.
 fn binary_operands(n: &mut NodeLowering<'_, '_>) -> Result<[GraphOperand; 2]> {
     let (a, b) = (n.operand_size(0)?.len(), n.operand_size(1)?.len());
     let second = n.number_or_tensor(1, a)?;
@@ -181,9 +185,8 @@ fn lower_binary(n: &mut NodeLowering<'_, '_>, call: impl Into<OpCall>) -> Result
     // ONNX does not promote types: both operands share T. Pow has a type of its own for the
     // exponent since opset 12.
     if a.1 != b.1 && n.op() != "Pow" {
-        return Err(
-            n.refuse_operand(1, format!("it is {} beside {}; both are of one type", b.1, a.1))
-        );
+        let message = format!("it is {}, operand 0 is {}; accepted: the same type", b.1, a.1);
+        return Err(n.refuse_operand(1, message));
     }
     if broadcast_shapes(&a.0, &b.0).is_none() {
         return Err(n.refuse_operand(1, format!("{:?} beside {:?} does not broadcast", b.0, a.0)));
@@ -204,10 +207,10 @@ fn lower_binary(n: &mut NodeLowering<'_, '_>, call: impl Into<OpCall>) -> Result
     Ok(vec![n.emit_result_as(dtype, call, &operands)?])
 }
 
-/// Integers are divided toward zero.
+/// Lowers `Div`, which rounds quotients of integers toward zero.
 fn lower_div(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let whole = !is_float(n.operand_dtype(0)?);
-    // ONNX's integer division truncates, as in C; PyTorch's plain `div` would give floats.
+    // Without `rounding_mode`, the `div` of the table is PyTorch's, which divides integers to floats.
     let div = OpCall::new("div");
     lower_binary(n, if whole { div.with("rounding_mode", "trunc") } else { div })
 }
@@ -235,11 +238,11 @@ fn lower_shift(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     }
 }
 
-/// Combines any number of operands, two at a time.
+/// Combines any number of operands with the binary operation `ours`, from left to right.
 fn lower_chain(n: &mut NodeLowering<'_, '_>, ours: &'static str) -> Result<Vec<ModelValue>> {
     let count = n.operand_count();
     match count {
-        0 => return Err(n.refuse_node("bad_operand", "it has no operands; accepted: 1 and more")),
+        0 => return Err(n.refuse_node("bad_operand", "it has no operands; accepted: 1 or more")),
         1 => return Ok(vec![pass_operand(n, 0)?]),
         2 => return lower_binary(n, ours),
         _ => {}
@@ -277,12 +280,12 @@ fn lower_where(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let (condition, (a, dtype), (b, other)) =
         (n.operand_meta(0)?, n.operand_meta(1)?, n.operand_meta(2)?);
     if condition.1 != Dtype::Bool {
-        return Err(n.refuse_operand(0, format!("a condition is bool, not {}", condition.1)));
+        let message = format!("the condition is {}; accepted: bool", condition.1);
+        return Err(n.refuse_operand(0, message));
     }
     if dtype != other {
-        return Err(
-            n.refuse_operand(2, format!("it is {other} beside {dtype}; both are of one type"))
-        );
+        let message = format!("it is {other}, operand 1 is {dtype}; accepted: the same type");
+        return Err(n.refuse_operand(2, message));
     }
     if let (Some(c), Some(x), Some(y)) =
         (n.operand_literal(0)?, n.operand_literal(1)?, n.operand_literal(2)?)
@@ -371,19 +374,23 @@ fn convert_operand(n: &mut NodeLowering<'_, '_>, dtype: Dtype) -> Result<Vec<Mod
     Ok(vec![n.convert_result(x, dtype)?])
 }
 
-/// Adds the clamp of `saturate`, where the conversion itself does not have that effect: conversions
-/// to float8_e4m3fn always saturate, those to the other float8 formats never do.
+/// Converts the operand by ONNX's rule for attribute `saturate`: if it is 1, numbers beyond the range of a float8
+/// format become its largest finite number.
+///
+/// The conversion of this compiler to float8_e4m3fn always saturates, and those to the other float8 formats never
+/// do. For the latter a clamp before the conversion has the same effect.
 fn convert_saturating(
     n: &mut NodeLowering<'_, '_>,
     dtype: Dtype,
     saturate: bool,
 ) -> Result<Vec<ModelValue>> {
-    let most = match (dtype, saturate) {
+    let largest = match (dtype, saturate) {
         (Dtype::Float8E4m3fn, false) => {
-            let reason = "attribute `saturate` is 0, which asks for a NaN past 448; accepted: 1, as \
+            let reason = "attribute `saturate` is 0, which requires a NaN past 448; accepted: 1, as \
                           conversions to float8_e4m3fn saturate";
             return Err(n.refuse_node("bad_attribute", reason));
         }
+        // The largest finite number of both formats.
         (Dtype::Float8E5m2 | Dtype::Float8E5m2fnuz, true) => 57_344.0,
         _ => return convert_operand(n, dtype),
     };
@@ -392,15 +399,16 @@ fn convert_saturating(
         return convert_operand(n, dtype);
     }
     let x = GraphOperand::Tensor(n.operand_tensor(0)?);
-    let x =
-        n.emit_part("within", OpCall::new("clamp").with("min", -most).with("max", most), &[x])?;
+    let clamp = OpCall::new("clamp").with("min", -largest).with("max", largest);
+    let x = n.emit_part("within", clamp, &[x])?;
     Ok(vec![n.convert_result(x, dtype)?])
 }
 
 fn lower_cast(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let saturate = n.int_attribute("saturate", 1)? != 0;
-    // It concerns float8e8m0 only, a type that is refused.
+    // The attribute only concerns float8e8m0, a type that is refused below. It is read because attributes that no
+    // rule reads are an error.
     n.word_attribute("round_mode", "up")?;
     let code = n.int_attribute("to", 0)?;
     let dtype = dtype_of_code(code)
@@ -415,7 +423,7 @@ fn lower_cast_like(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     convert_saturating(n, dtype, saturate)
 }
 
-/// An operation of one operand whose attribute has another name here.
+/// Lowers a unary operation to `ours`; its `attribute` becomes the attribute `name`.
 fn lower_with_attribute(
     n: &mut NodeLowering<'_, '_>,
     ours: &'static str,
@@ -442,6 +450,7 @@ fn lower_selu(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let (alpha, gamma) =
         (n.float_attribute("alpha", 1.673_263_2)?, n.float_attribute("gamma", 1.050_701)?);
     let x = n.operand_tensor(0)?;
+    // The `selu` of the table has these constants. A file stores them as float32, hence the tolerance.
     let usual = (alpha - 1.673_263_242).abs() < 1e-5 && (gamma - 1.050_700_987).abs() < 1e-5;
     if usual {
         return Ok(vec![n.emit_result("selu", &[GraphOperand::Tensor(x)])?]);
@@ -456,8 +465,7 @@ fn lower_prelu(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let x = GraphOperand::Tensor(n.operand_tensor(0)?);
     let rank = n.operand_size(0)?.len();
     let slope = n.number_or_tensor(1, rank)?;
-    // A product and a choice: `where` keeps the bits of positive elements, which a formula with max
-    // and min may not.
+    // `where` keeps the bits of positive elements. The formula `max(x, 0) + slope * min(x, 0)` may not.
     let falling = GraphOperand::Tensor(n.emit_part("falling", "mul", &[x.clone(), slope])?);
     let mask = n.emit_part("positive", "gt", &[x.clone(), GraphOperand::Number(0.0)])?;
     Ok(vec![n.emit_result("where", &[GraphOperand::Tensor(mask), x, falling])?])
@@ -467,7 +475,8 @@ fn lower_hard_sigmoid(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let (alpha, beta) = (n.float_attribute("alpha", 0.2)?, n.float_attribute("beta", 0.5)?);
     let x = GraphOperand::Tensor(n.operand_tensor(0)?);
-    // PyTorch's hardsigmoid is x / 6 + 1 / 2, and this is how its exporter writes it.
+    // The `hardsigmoid` of the table is PyTorch's, x / 6 + 1 / 2. PyTorch's exporter writes 1 / 6 as a float32,
+    // hence the tolerance.
     if (alpha - 1.0 / 6.0).abs() < 1e-6 && beta == 0.5 {
         return Ok(vec![n.emit_result("hardsigmoid", &[x])?]);
     }
@@ -495,9 +504,9 @@ fn lower_softsign(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let x = GraphOperand::Tensor(n.operand_tensor(0)?);
     let size = n.emit_part("abs", "abs", std::slice::from_ref(&x))?;
-    let below =
+    let divisor =
         n.emit_part("below", "add", &[GraphOperand::Tensor(size), GraphOperand::Number(1.0)])?;
-    Ok(vec![n.emit_result("div", &[x, GraphOperand::Tensor(below)])?])
+    Ok(vec![n.emit_result("div", &[x, GraphOperand::Tensor(divisor)])?])
 }
 
 fn lower_thresholded(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
@@ -520,13 +529,16 @@ fn lower_is_inf(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         (true, false) => f64::NEG_INFINITY,
         (false, false) => f64::NAN,
     };
-    // No element is equal to NaN, so the comparison is false everywhere.
+    // If neither infinity is to be detected, `inf` is NaN. No element is equal to NaN, so the comparison is false
+    // everywhere.
     Ok(vec![n.emit_result("eq", &[GraphOperand::Tensor(x), GraphOperand::Number(inf)])?])
 }
 
-/// Nothing is dropped in inference or with the ratio 0; the mask is true everywhere.
+/// Lowers `Dropout` in inference or with the ratio 0, where it drops nothing: the result is the operand, and the
+/// mask is true everywhere.
 fn lower_dropout(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 3)?;
+    // The attributes have no effect on that. They are read because attributes that no rule reads are an error.
     n.int_attribute("seed", 0)?;
     n.float_attribute("ratio", 0.5)?;
     n.int_attribute("is_test", 1)?;
@@ -535,7 +547,7 @@ fn lower_dropout(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     if n.has_operand(2) && n.require_number(2, "the training mode")? != 0.0 && ratio != 0.0 {
         return Err(n.refuse_operand(
             2,
-            "training mode drops at random; accepted: inference, or the ratio 0",
+            "training mode drops elements at random; accepted: inference, or the ratio 0",
         ));
     }
     let mut made = vec![pass_operand(n, 0)?];

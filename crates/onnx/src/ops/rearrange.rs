@@ -26,7 +26,7 @@ pub(super) const TABLE: RuleTable = &[
 fn lower_concat(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let count = n.operand_count();
     if count == 0 {
-        return Err(n.refuse_node("bad_operand", "it has no operands; accepted: 1 and more"));
+        return Err(n.refuse_node("bad_operand", "it has no operands; accepted: 1 or more"));
     }
     let axis = n.int_attribute("axis", 0)?;
     let rank = n.operand_size(0)?.len();

@@ -1,8 +1,8 @@
-//! The whole drawing of a layout, computed window by window.
+//! Drawings of a whole layout, computed one window at a time.
 //!
-//! A [`Scene`](crate::Scene) is clipped to what a page of paper holds. An [`Atlas`] is not: its
-//! sheets have as many rows and columns as the layout needs, and a window of cells costs what the
-//! window holds, whatever the size of the tensor.
+//! A [`Scene`](crate::Scene) shows only as many cells as fit on a page of paper. An [`Atlas`] has no such limit: its
+//! sheets have as many rows and columns as the layout needs. The cost of a window depends on the number of cells in
+//! the window and not on the size of the tensor. A place is a physical coordinate, one number per axis of the layout.
 
 mod logical;
 mod memory;
@@ -26,19 +26,19 @@ use std::ops::Range;
 use table::PlaceTable;
 use zellige_layout::{Axis, Layout, LayoutError, Result};
 
-/// Most cells of one window.
+/// The largest number of cells of one window.
 // A screen of 4096 by 2160 pixels with cells of a dozen pixels has fewer, so no page needs more at once.
 pub const MAX_WINDOW: i64 = 1 << 16;
 
-/// Which drawing of an atlas.
+/// The drawings that an atlas can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SheetSide {
     /// The tensor: grids of its last two dimensions, one box per slab.
     Logical,
-    /// The places: memory lines, sticks, or a table of owners, one box per owner.
+    /// The places: lines of memory, sticks, or a table with one box per owner (a core or a thread, for example).
     Physical,
-    /// The row-major memory of the host, beside sticks.
+    /// The row-major memory of the host. Only drawings of sticks have it.
     Host,
 }
 
@@ -57,7 +57,7 @@ impl SheetSide {
 /// One drawing: equal grids of cells, side by side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AtlasSheet {
-    /// Which one it is.
+    /// Which drawing this is.
     pub side: SheetSide,
     /// Its heading.
     pub title: String,
@@ -69,17 +69,17 @@ pub struct AtlasSheet {
     pub rows: i64,
     /// Columns of each box.
     pub cols: i64,
-    /// Columns under one label.
+    /// The number of columns that share one label.
     pub col_group: i64,
-    /// Columns that one element covers, where all cover as many.
+    /// The number of columns that every element covers.
     pub span: i64,
     /// The axes that number the boxes, slowest first: name and extent.
     pub sliders: Vec<(String, i64)>,
     /// How many boxes there are.
     pub boxes: i64,
-    /// Where the boxes stand, as (row, column), when that has a meaning: a mesh.
+    /// The position of every box, as (row, column), if the boxes are the devices of a mesh.
     pub mesh: Option<Vec<(i64, i64)>>,
-    /// What is not shown.
+    /// Sentences about what the drawing leaves out.
     pub notes: Vec<String>,
 }
 
@@ -97,19 +97,19 @@ pub struct CellWindow {
 /// The cells of a window, with their labels at the edge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WindowCells {
-    /// What the box shows; may be empty.
+    /// The caption of the box; may be empty.
     pub caption: String,
     /// One label per row of the window.
     pub row_labels: Vec<String>,
     /// One label per group of columns that begins in the window.
     pub col_labels: Vec<String>,
-    /// The cells; rows and columns count in the box.
+    /// The cells, with rows and columns counted from the start of the box.
     pub cells: Vec<SceneCell>,
-    /// Set when more elements share the places than are listed.
+    /// A sentence for the reader if more elements share the places than the cells list.
     pub note: Option<String>,
 }
 
-/// Where something is drawn: a piece of a row of a box.
+/// Neighbouring columns of one row of a box, where an element or a place is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct CellSpot {
     /// Which box.
@@ -123,7 +123,7 @@ pub struct CellSpot {
     pub span: i64,
 }
 
-/// What a spot of a sheet stands for.
+/// What is drawn at one cell of a sheet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SpotContent {
     /// The flat index of an element.
@@ -161,7 +161,7 @@ impl Atlas {
     pub fn new(layout: &Layout, shape: &[i64], options: &DrawOptions) -> Result<Atlas> {
         options.check_ranges()?;
         layout.check_shape_size(shape)?;
-        // Every refusal happens here, so that windows of an atlas that exists fail for their own range only.
+        // The layout is checked here, so that later a window can only fail because of its own range.
         crate::physical::check_sticks(layout, options)?;
         let color = ColorBy::choose_rule(layout, options)?;
         let palette = AtlasPalette::new(&color, layout)?;
@@ -176,7 +176,7 @@ impl Atlas {
             places: None,
             host: None,
         };
-        // Bounds of places are not defined without elements; the logical sheet alone shows an empty grid.
+        // A layout without elements has no bounds of places, so only the logical sheet is drawn, as an empty grid.
         if layout.size() > 0 {
             atlas.places = Some(if memory_only {
                 PlaceSheet::Memory(MemorySheet::new(layout, options)?)
@@ -188,17 +188,17 @@ impl Atlas {
         Ok(atlas)
     }
 
-    /// What a colour stands for.
+    /// The rule that gives a cell its colour.
     pub fn color_by(&self) -> String {
         self.color.describe_rule()
     }
 
-    /// The names that `color_by` takes for this layout.
+    /// The names that the option `color_by` accepts for this layout.
     pub fn color_choices(&self) -> Vec<String> {
         ColorBy::rule_choices(&self.layout)
     }
 
-    /// The colours, by the numbers that cells and [`Atlas::paint_window`] use.
+    /// The colours. Cells and [`Atlas::paint_window`] refer to them by their index in this list.
     pub fn tones(&self) -> &[OwnerTone] {
         self.palette.tones()
     }
@@ -208,12 +208,12 @@ impl Atlas {
         self.palette.has_repeats()
     }
 
-    /// What the letters of labels stand for.
+    /// The meaning of the letters in the labels.
     pub fn label_key(&self) -> String {
         cell_label::code_key(self.layout.tile().axes())
     }
 
-    /// Its drawings: the tensor, the places, and the memory of the host beside sticks.
+    /// The drawings: the tensor, the places, and for sticks the memory of the host.
     pub fn sheets(&self) -> Vec<AtlasSheet> {
         let mut sheets = vec![self.logical.describe_sheet(&self.shape)];
         match &self.places {
@@ -241,7 +241,7 @@ impl Atlas {
             _ => return Err(no_sheet()),
         };
         for cell in &mut found.cells {
-            // The builders number colours in the order in which they meet owners. An atlas has one palette for all
+            // A scene numbers its colours in the order in which owners appear in it. An atlas has one palette for all
             // windows, so that a cell keeps its colour when the page scrolls.
             cell.colors.clear();
             if cell.kind == CellKind::Element {
@@ -258,7 +258,7 @@ impl Atlas {
         let context = SceneContext::new(&self.layout, &self.shape, &self.options)?;
         let mut spots = match (side, &self.host) {
             (SheetSide::Logical, _) => {
-                // For its error alone: an index past the tensor is refused with the same words on every side.
+                // Only its error is needed: an index outside the tensor gives the same message on every side.
                 self.layout.physical_coordinates(flat)?;
                 vec![self.logical.element_spot(flat)]
             }
@@ -272,12 +272,12 @@ impl Atlas {
             (SheetSide::Host, None) => return Err(no_sheet()),
         };
         spots.sort_unstable();
-        // Copies at one place are one spot.
+        // Two copies of an element at one place would give the same spot twice.
         spots.dedup();
         Ok(spots)
     }
 
-    /// Where a place (in the order of the axes of the layout) is drawn; nowhere if no sheet shows it.
+    /// The spots where a place (in the order of the axes of the layout) is drawn; none if no sheet shows it.
     pub fn place_spots(&self, place: &[i64]) -> Vec<CellSpot> {
         match &self.places {
             Some(PlaceSheet::Memory(memory)) => {
@@ -332,7 +332,8 @@ impl Atlas {
         self.palette.owner_rank(self.color.owner_key(place))
     }
 
-    /// A window cut to its sheet; refuses boxes that there are none of, and too many cells.
+    /// The part of a window that is on its sheet. A box that the sheet does not have, or a window of more than
+    /// [`MAX_WINDOW`] cells, is an error.
     fn clip_window(&self, side: SheetSide, window: &CellWindow) -> Result<CellWindow> {
         let size = match (side, &self.places, &self.host) {
             (SheetSide::Logical, _, _) => Some(self.logical.sheet_size()),
@@ -346,11 +347,11 @@ impl Atlas {
             return Err(LayoutError::BadParameter {
                 what: "the box",
                 value: window.index,
-                accepted: format!("this sheet has {boxes}"),
+                accepted: format!("this sheet has {boxes} boxes, counted from 0"),
             });
         }
-        // Clamped rather than refused, because a page asks for the rectangle that it shows, and that may reach past
-        // the end.
+        // Clamped rather than refused, because a page requests the rectangle that it shows, which may extend past
+        // the end of the sheet.
         let cut = |r: &Range<i64>, end: i64| r.start.clamp(0, end)..r.end.clamp(0, end);
         let cut = CellWindow {
             index: window.index,
@@ -359,43 +360,43 @@ impl Atlas {
         };
         let cells = window_area(&cut)?;
         if cells == 0 {
-            // A window without columns has no rows to go through either.
+            // Without columns, iterating over the rows would only cost time.
             return Ok(CellWindow { index: cut.index, rows: 0..0, cols: 0..0 });
         }
         Ok(cut)
     }
 }
 
-/// The cells of a window, refused past [`MAX_WINDOW`].
+/// The number of cells of a window; more than [`MAX_WINDOW`] are an error.
 fn window_area(window: &CellWindow) -> Result<i64> {
-    // 128 bits: the ends come from outside, and their difference may pass 64.
+    // In 128 bits, because the caller chooses the ends and their difference may not fit in 64 bits.
     let length = |r: &Range<i64>| (i128::from(r.end) - i128::from(r.start)).max(0);
     let cells = length(&window.rows) * length(&window.cols);
     let limit = MAX_WINDOW.cast_unsigned();
     i64::try_from(cells)
         .ok()
         .filter(|c| *c <= MAX_WINDOW)
-        .ok_or(LayoutError::TooLarge { what: "drawing a window of so many cells", limit })
+        .ok_or(LayoutError::TooLarge { what: "drawing this window", limit })
 }
 
 fn no_sheet() -> LayoutError {
     LayoutError::BadParameter {
-        what: "the side",
+        what: "the number of drawings on this side",
         value: 0,
-        accepted: "this layout has no such drawing".into(),
+        accepted: "choose a side that the list of drawings names".into(),
     }
 }
 
-/// The sentence for a window whose places are more crowded than is listed.
+/// The note for a window whose places hold more elements than are listed.
 fn crowded_note(occupants: &PlaceOccupants) -> Option<String> {
     occupants.crowded_note()
 }
 
-/// Room for a few occupants in every cell of a window.
+/// How many elements are listed for a window: a few for every cell.
 fn occupant_limit(window: &CellWindow) -> usize {
     let rows = usize::try_from(window.rows.end - window.rows.start).unwrap_or(0);
     let cols = usize::try_from(window.cols.end - window.cols.start).unwrap_or(0);
-    // Four, as most shared places hold a few elements; where more share them, the note says that the list is a
-    // lower bound.
+    // Four for each cell, because most shared places hold a few elements. Where more share them, the note says that
+    // the list is a lower bound. At least 64, so that a small window lists many elements of a crowded place.
     rows.saturating_mul(cols).saturating_mul(4).max(64)
 }
