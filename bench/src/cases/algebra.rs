@@ -1,4 +1,4 @@
-//! Operators and proofs.
+//! Times of the layout algebra: canonical forms, operators, and proofs.
 
 use super::{FRAGMENT, SWIZZLED, WGMMA, parse_layout};
 use crate::harness::{BenchHarness, SpeedGoal};
@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use std::time::Duration;
 use zellige_layout::{Axis, LayoutDifference};
 
+// The goals for one call, as `bench/README.md` prints them.
 const CANONICAL: SpeedGoal = SpeedGoal::Within(Duration::from_micros(1));
 const OPERATOR: SpeedGoal = SpeedGoal::Within(Duration::from_micros(10));
 
@@ -65,7 +66,7 @@ fn bench_operators(bench: &mut BenchHarness) -> Result<()> {
 }
 
 fn bench_proofs(bench: &mut BenchHarness) -> Result<()> {
-    // One million elements, split in two ways.
+    // The same function on a million elements, once with 2 iters and once with 6.
     let a = parse_layout("S[(1024,1024):(1024,1)]")?;
     let b = parse_layout("S[(2,2,256,8,4,32):(524288,262144,1024,128,32,1)]")?;
     bench_exact(bench, "equal, 1M elements, other splits", OPERATOR, || a.find_difference(&b))?;
@@ -74,7 +75,8 @@ fn bench_proofs(bench: &mut BenchHarness) -> Result<()> {
     bench_exact(bench, "equal, 1M elements, permuted, other splits", OPERATOR, || {
         permuted.find_difference(&split)
     })?;
-    // The second iter takes its first step at the last valid element.
+    // Of the valid elements only the last one, 1048575, differs: the outer iter of `bent` takes its first step there, to the
+    // address 1048576.
     let straight = parse_layout("S[2097150:1] valid[1048576/2097150]")?;
     let bent = parse_layout("S[(2,1048575):(1048576,1)] valid[1048576/2097150]")?;
     let Some(LayoutDifference::At { index: 1_048_575, .. }) = straight.find_difference(&bent)?
@@ -99,7 +101,7 @@ fn bench_proofs(bench: &mut BenchHarness) -> Result<()> {
     Ok(())
 }
 
-/// A case that must succeed: refusing is quick, and would look like speed.
+/// Times an operator that must succeed. A refusal is fast, and would be reported as a good time.
 fn bench_exact<T>(
     bench: &mut BenchHarness,
     case: &str,

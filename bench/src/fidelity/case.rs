@@ -1,23 +1,24 @@
-//! What a measured row becomes: a graph and the settings of its compilation, or the reason why it has none.
+//! Measured rows as cases that can be predicted: the graphs and the compiler options of a row, or the reason why it is
+//! excluded.
 
 use super::row::ProductSplit;
 
 /// A group of rows whose figures are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Category {
-    /// Products of two matrices, the weight shared by a batch of one.
+    /// Products of two matrices, without a batch or with a batch of one.
     Matmul,
     /// Batches of products, each with its own weight.
     Bmm,
     /// Batches of products with one weight.
     SharedWeight,
-    /// Products of 8-bit floats, with what packs and scales them.
+    /// Products of 8-bit floats, including the operations that pack and scale their operands.
     Fp8Linear,
     /// One operation on each element.
     Pointwise,
     /// Operations with an operand of one row or one column.
     Broadcast,
-    /// Several sums in one graph.
+    /// Several additions in one graph.
     Chain,
     /// Sums, means and maxima.
     Reduction,
@@ -37,7 +38,7 @@ pub enum Category {
     Network,
     /// Layers of Granite, and the whole model.
     Granite,
-    /// Rates of memory.
+    /// Measured rates of memory traffic.
     Bandwidth,
     /// Copies between scratchpads.
     OnChipCopy,
@@ -66,7 +67,7 @@ impl Category {
         Category::OnChipCopy,
     ];
 
-    /// Its name in tables.
+    /// The name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Category::Matmul => "matmul",
@@ -91,12 +92,12 @@ impl Category {
     }
 }
 
-/// The software that a figure was measured on; figures of one are never counted with those of another.
+/// The software stack on which a figure was measured. Figures of different stacks are never counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MeasuredStack {
-    /// torch-spyre, one program for every bundle of operations.
+    /// torch-spyre, which compiles every bundle of operations to a program.
     TorchSpyre,
-    /// The older stack, one program for a whole phase.
+    /// The older stack, which compiles a whole phase of a model to one program.
     Sendnn,
 }
 
@@ -110,7 +111,7 @@ impl MeasuredStack {
     }
 }
 
-/// A graph that is run so many times.
+/// A graph and the number of times that it runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CasePart {
     /// The text of the graph.
@@ -119,16 +120,16 @@ pub struct CasePart {
     pub times: u64,
 }
 
-/// What a row says of the time of its graph.
+/// The quantity that a row reports.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum MeasuredQuantity {
-    /// The row has the time itself.
+    /// The time of the graphs.
     Time,
-    /// The row has bytes per time, for so many bytes.
+    /// A rate: this many bytes divided by the time of the graphs.
     RateOfBytes(u64),
 }
 
-/// A row as something that can be predicted.
+/// A measured row in a form that the compiler can predict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasuredCase {
     /// The group that it is counted in.
@@ -137,32 +138,32 @@ pub struct MeasuredCase {
     pub parts: Vec<CasePart>,
     /// Cores that the compiler may use.
     pub cores: usize,
-    /// Whether scratchpads are planned.
+    /// Whether the compiler may place tensors in scratchpads.
     pub lx: bool,
-    /// The part of every scratchpad that plans leave to the backend.
+    /// The fraction of every scratchpad that is reserved for the backend.
     pub lx_reserved: f64,
-    /// What the row says of the time.
+    /// The quantity that the row reports.
     pub quantity: MeasuredQuantity,
-    /// What is the same in rows that differ in the division alone; empty where that is no question.
+    /// A key that is equal in rows which differ only in the work division; empty for rows that are not products.
     pub shape: String,
-    /// The division, where it was forced.
+    /// The work division, if the measurement forced one.
     pub split: Option<ProductSplit>,
 }
 
-/// Why a row has no prediction that is counted.
+/// The reason why a row is excluded from the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Exclusion {
-    /// It is no time of the card; such rows are not counted at all.
+    /// The figure is neither a time nor a rate of the card. Such rows count neither as predicted nor as missing.
     NotATime,
-    /// It is a time that includes the host, or one of something else than kernels.
+    /// The time includes the host, or work of the card other than kernels.
     NotOfKernels,
-    /// It or its source doubts it.
+    /// The figure is 0, or the row marks it as suspicious or as not to be used.
     Doubtful,
-    /// It does not say enough.
+    /// The row does not have enough detail to write its graph.
     Unstated,
-    /// What was run cannot be written as a graph with the options of this compiler.
+    /// The measured program cannot be written as a graph with the options of this compiler.
     NotExpressible,
-    /// This compiler refuses what the card did.
+    /// This compiler refuses the graph, although the card ran it.
     Refused,
 }
 
@@ -190,12 +191,12 @@ impl Exclusion {
     }
 }
 
-/// A row that is left out, and why.
+/// A row that is excluded from the comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExcludedRow {
-    /// Of which kind the reason is.
+    /// The kind of the reason.
     pub exclusion: Exclusion,
-    /// The reason.
+    /// The reason, as text of the report.
     pub reason: String,
 }
 

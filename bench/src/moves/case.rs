@@ -1,4 +1,4 @@
-//! A case: one move, with the elements it moves.
+//! A case of the move benchmark: layouts, a shape, and the width or the conversion of the elements.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -9,17 +9,17 @@ use zellige_movement::{CopyNest, MoveDtypes, MoveError, MovePlan, Mover, Padding
 use zellige_notation::tirx;
 use zellige_stick::StickError;
 
-/// What is moved.
+/// The elements of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MovedElements {
-    /// Elements of so many bytes, copied.
+    /// Elements of this many bytes, which are copied unchanged.
     Plain(usize),
-    /// Elements of the first format that become elements of the second.
+    /// Elements of the first format, which are converted to the second.
     Convert(Format, Format),
 }
 
 impl MovedElements {
-    /// Bytes of a source and of a destination element.
+    /// The bytes of a source element and of a destination element.
     pub fn element_widths(self) -> (usize, usize) {
         match self {
             MovedElements::Plain(width) => (width, width),
@@ -31,46 +31,47 @@ impl MovedElements {
 /// One move to be measured.
 #[derive(Debug, Clone)]
 pub struct MoveCase {
-    /// What the table calls it.
+    /// The name in the table.
     pub name: String,
-    /// The fraction of a plain copy that is aimed at.
+    /// The speed that the move should reach, as a fraction of the speed of a plain copy of as many bytes.
     pub goal: Option<f64>,
-    /// What is moved.
+    /// The width or the conversion of the elements.
     pub elements: MovedElements,
     /// The logical shape.
     pub shape: Vec<i64>,
-    /// Where the elements are.
+    /// The layout of the source.
     pub src: Layout,
-    /// Where they go.
+    /// The layout of the destination.
     pub dst: Layout,
-    /// What becomes of padding.
+    /// Whether padding of the destination is filled.
     pub fill: PaddingFill,
 }
 
-/// A case that cannot be measured.
+/// The reason why a case cannot be measured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CaseError {
-    /// The layouts do not make a move.
+    /// The layouts are not layouts of the same tensor, or not valid.
     #[error(transparent)]
     Layout(#[from] StickError),
-    /// The engine does not move it.
+    /// The engine refuses the move.
     #[error(transparent)]
     Move(#[from] MoveError),
-    /// Elements that share bytes.
+    /// Elements that are not a whole number of bytes.
     #[error(
-        "`dtype`: elements of {0} bits share bytes and are not moved; an element has 8, 16, 32, 64 \
-         or 128 bits"
+        "`dtype`: an element of {0} bits is not a whole number of bytes and cannot be moved; accepted \
+         are elements of 8, 16, 32, 64 or 128 bits"
     )]
     Bits(i64),
-    /// There is nothing to time.
+    /// The move has no elements.
     #[error("`shape`: the move has no elements, so there is nothing to time")]
     Empty,
-    /// It would not fit in memory beside itself.
-    #[error("the move touches {0} bytes; a case may touch at most {MOST_BYTES}")]
+    /// The move accesses more than `MOST_BYTES` bytes.
+    #[error("the move accesses {0} bytes; a case may access at most {MOST_BYTES}")]
     TooLarge(usize),
 }
 
-/// Source and destination of a case together; past that, a table would measure paging.
+/// The most bytes that source and destination of a case may have together, and that its move may read and write. Larger
+/// cases might not fit in memory, and would measure paging.
 const MOST_BYTES: usize = 8 << 30;
 
 impl From<zellige_layout::LayoutError> for CaseError {
@@ -80,7 +81,7 @@ impl From<zellige_layout::LayoutError> for CaseError {
 }
 
 impl MoveCase {
-    /// The case of a request `move`.
+    /// The case that measures a request `move`.
     pub fn from_request(request: MoveRequest) -> Result<MoveCase, CaseError> {
         let MoveRequest { src, dst, shape, dtype, to_dtype, padding } = request;
         let fill = padding.fill_mode();
@@ -97,7 +98,7 @@ impl MoveCase {
         Ok(MoveCase { name, goal: None, elements, shape, src, dst, fill })
     }
 
-    /// Its plan, and the engine made ready for it.
+    /// Plans the move, and prepares the engine for the plan.
     pub fn plan_mover(&self) -> Result<(MovePlan, Mover), CaseError> {
         let plan = MovePlan::between(&self.src, &self.dst, &self.shape, self.fill)?;
         let mover = match self.elements {
@@ -115,14 +116,14 @@ impl MoveCase {
         Ok((plan, mover))
     }
 
-    /// Half the bytes read and written by elements: what a plain copy of as much work copies.
+    /// The bytes that a plain copy with the same traffic copies: half the sum of the bytes read and written, without fills.
     pub fn copied_bytes(&self, plan: &MovePlan) -> usize {
         let (from, to) = self.elements.element_widths();
         usize::try_from(plan.element_count())
             .map_or(usize::MAX, |n| n.saturating_mul(from + to) / 2)
     }
 
-    /// The request `move` that is this case; a conversion has none.
+    /// The request `move` for this case; none for a conversion, or a width without a dtype.
     pub fn to_request(&self) -> Option<Value> {
         let MovedElements::Plain(width) = self.elements else { return None };
         let names = [(1, "int8"), (2, "int16"), (4, "int32"), (8, "int64"), (16, "complex128")];
@@ -132,8 +133,8 @@ impl MoveCase {
         Some(json!({"src": src, "dst": dst, "shape": self.shape, "dtype": dtype, "fill": fill}))
     }
 
-    /// The padded shape and the loops over it, where the move is one pad of a row-major array
-    /// before a reshape and a transpose: libraries without strided views work on whole arrays.
+    /// The padded shape and the loops over it, if the move is a pad of a row-major array, followed by a reshape and a
+    /// transpose. Libraries without strided views are measured on these operations of whole arrays.
     pub(super) fn padded_loops(&self) -> Option<PaddedArrayMove> {
         let window = self.dst.window()?;
         let row_major: Layout = TileLayout::row_major(&self.shape).ok()?.into();
@@ -149,7 +150,7 @@ impl MoveCase {
     }
 }
 
-/// A move of a padded array.
+/// A move written as a pad of the whole source array, and loop nests over the padded array.
 #[derive(Debug, Serialize)]
 pub(super) struct PaddedArrayMove {
     shape: Vec<i64>,

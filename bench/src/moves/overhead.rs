@@ -1,4 +1,5 @@
-//! What a move costs before its first byte: planning, and the call of a planned move of 64 bytes.
+//! The fixed cost of a move, which does not depend on its bytes: the time to plan it, and the time to call a planned move
+//! of 64 bytes.
 
 use super::MoveCase;
 use super::layouts::{permuted_layout, row_major, stick_layout};
@@ -12,18 +13,19 @@ use zellige_movement::{MovePlan, Mover, PaddingFill};
 /// One line of the overhead table, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MoveOverhead {
-    /// What is timed.
+    /// The name of the case in the table.
     pub name: &'static str,
-    /// What it may take.
+    /// The time that it should not exceed.
     pub goal: f64,
-    /// What it takes.
+    /// The median of the measured times.
     pub median: f64,
 }
 
-/// Calls timed together, so that reading the clock is nothing.
+/// The number of calls between two readings of the clock. A planned call takes 51 to 86 ns (bench/README.md), so
+/// reading the clock around each call would distort its time.
 const CALLS_PER_ROUND: u32 = 1000;
 
-/// Median nanoseconds of a short call.
+/// The median nanoseconds per call over `rounds` rounds of `calls` calls.
 fn median_nanoseconds(rounds: usize, calls: u32, mut call: impl FnMut()) -> f64 {
     let rounds = (0..rounds).map(|_| {
         let start = Instant::now();
@@ -35,7 +37,7 @@ fn median_nanoseconds(rounds: usize, calls: u32, mut call: impl FnMut()) -> f64 
     median_time(rounds.collect())
 }
 
-/// Planning of three moves to sticks, and a planned call.
+/// Times the planning of three moves to sticks, and the call of a planned move.
 pub fn measure_overhead() -> Vec<MoveOverhead> {
     let mut lines = Vec::new();
     for (name, size) in [
@@ -62,12 +64,12 @@ pub fn measure_overhead() -> Vec<MoveOverhead> {
     lines
 }
 
-/// Median nanoseconds of planning a case that has a plan.
+/// The median nanoseconds that planning a case takes. The case must have a plan: a refusal is faster.
 pub fn planning_nanoseconds(case: &MoveCase) -> f64 {
     let plan = || black_box(MovePlan::between(&case.src, &case.dst, &case.shape, case.fill));
     let start = Instant::now();
     drop(plan());
-    // About a millisecond a round; a plan with large tables takes longer by itself.
+    // As many calls as fit in a millisecond. A plan with large tables takes longer than that, and is then timed alone.
     let calls = (1e-3 / start.elapsed().as_secs_f64().max(1e-9)).clamp(1.0, 1000.0);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 1000")]
     median_nanoseconds(11, calls as u32, || drop(plan()))

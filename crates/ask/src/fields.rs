@@ -1,12 +1,13 @@
-//! The fields of a request, as they were written.
+//! Reading the fields of a request: all of them in the order of the text, or the `id` alone.
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt;
 
-/// The members of one JSON object, in order. A request has a handful, which a list finds faster
-/// than a hash table does. A name that occurs twice is refused: which one was meant?
+/// The members of one JSON object, in the order of the text. A request has few members, so a search in a
+/// list is faster than a hash table. An object with two members of the same name is refused, because only
+/// one of the values can be used and the request does not say which.
 pub(crate) struct RequestFields(Vec<(String, Value)>);
 
 impl RequestFields {
@@ -19,7 +20,8 @@ impl RequestFields {
     }
 }
 
-/// The `id` of a line that is too large to be read, without keeping anything else of it.
+/// The `id` of a request that was stopped before it was read, for example because it took too much memory.
+/// No other value of the line is kept.
 pub(crate) fn read_line_id(line: &str) -> Option<Value> {
     struct LineIdVisitor;
     impl<'de> Visitor<'de> for LineIdVisitor {
@@ -34,7 +36,7 @@ pub(crate) fn read_line_id(line: &str) -> Option<Value> {
             while let Some(name) = map.next_key::<Cow<'de, str>>()? {
                 match &*name {
                     "id" => id = Some(map.next_value()?),
-                    // Skipped without building it: this runs after a request that took too much memory.
+                    // Skipped without building the value, which may be what took too much memory.
                     _ => drop(map.next_value::<IgnoredAny>()?),
                 }
             }
@@ -63,8 +65,7 @@ impl<'de> Visitor<'de> for RequestFieldsVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RequestFields, A::Error> {
         let mut members = Vec::with_capacity(8);
         while let Some(member) = map.next_entry::<String, Value>()? {
-            // Refused and not overwritten: a request with two different shapes has no right answer. There are few
-            // fields, so they are compared one by one.
+            // serde_json's own map would keep the later value without an error.
             if members.iter().any(|(name, _): &(String, Value)| *name == member.0) {
                 let shown: String = member.0.chars().take(60).collect();
                 return Err(serde::de::Error::custom(format!(

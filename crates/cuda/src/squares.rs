@@ -1,8 +1,9 @@
-//! Transposes in registers: each thread loads a square, transposes it, and stores it.
+//! Transposes in registers: each thread loads a square of elements, transposes it, and stores it.
 //!
-//! With `V = 16 / width` elements in 16 bytes, a thread loads V rows of 16 bytes, `V` elements that are adjacent in the
-//! source, and stores V rows of 16 bytes that are adjacent in the destination. A warp is 8 squares along
-//! the source by 4 along the destination, so that every row that it accesses has 64 or 128 adjacent bytes.
+//! The square has `V = 16 / width` rows of `V` elements. A thread loads each row of the square as 16 adjacent bytes of
+//! the source, and stores each column as 16 adjacent bytes of the destination. A warp has 8 squares along the digit
+//! that is adjacent in the source and 4 along the digit that is adjacent in the destination, so that it reads runs of
+//! 128 bytes and writes runs of 64.
 
 use crate::description::{
     AddressSpace, BlockProgram, KernelCond, KernelExpr, KernelStmt, TensorSide, VariableFrame,
@@ -11,17 +12,19 @@ use crate::description::{
 use crate::digits::{ByteDigit, ByteNest};
 use crate::rows::{BLOCK_THREADS, decode_unit_number};
 
-/// Squares of a warp along the digit that is adjacent in the source, and along the one that is in the destination.
+/// The squares of a warp along the digit that is adjacent in the source, and along the digit that is adjacent in the
+/// destination; one for each of its 32 threads.
 const WARP_SQUARES: (i64, i64) = (8, 4);
-/// Warps of a block, in the same directions.
+/// The warps of a block along the same digits: together `BLOCK_THREADS` threads.
 const BLOCK_WARPS: (i64, i64) = (2, 4);
 
-/// The two digits of a transpose: the one that is adjacent in the source and the one that is in the destination. None
-/// where rows of 16 bytes are not whole, or one digit is both.
+/// The two digits of a transpose: the one that is adjacent in the source, and the one that is adjacent in the
+/// destination. None where the extent of one of them is not a multiple of `V`, where 16-byte accesses would not be aligned,
+/// or where both are the same digit.
 pub(crate) fn transposable_digits(all: &ByteNest) -> Option<(usize, usize)> {
     let width = i64::from(all.unit.src);
-    // Conversions and padding act on single elements, for which registers would have to be unpacked; elements of 16
-    // bytes are vectors by themselves.
+    // Conversions and padding act on single elements, so registers of 16 bytes would have to be unpacked. An element of
+    // 16 bytes fills a register by itself, and there is nothing to transpose.
     if all.unit.convert.is_some() || all.limit.is_some() || width > 8 {
         return None;
     }
@@ -34,13 +37,13 @@ pub(crate) fn transposable_digits(all: &ByteNest) -> Option<(usize, usize)> {
     (a != b && whole(a) && whole(b) && aligned).then_some((a, b))
 }
 
-/// Elements of a block along the two digits.
+/// The number of elements that a block moves along each of the two digits.
 pub(crate) fn block_elements(width: u32) -> (i64, i64) {
     let vector = i64::from(16 / width);
     (WARP_SQUARES.0 * BLOCK_WARPS.0 * vector, WARP_SQUARES.1 * BLOCK_WARPS.1 * vector)
 }
 
-/// The part that transposes squares along these digits.
+/// The program of the blocks that transpose squares along these digits.
 pub(crate) fn describe_square_transpose(all: &ByteNest, (a, b): (usize, usize)) -> BlockProgram {
     let width = i64::from(all.unit.src);
     let vector = 16 / width;
@@ -52,7 +55,8 @@ pub(crate) fn describe_square_transpose(all: &ByteNest, (a, b): (usize, usize)) 
         dst: d.dst * tile,
         weight: 0,
     };
-    // Blocks follow one another along the rows of the destination first, so that blocks which run together complete lines.
+    // Consecutive blocks write adjacent parts of the same destination rows: they run at about the same time, and complete
+    // each other's cache lines.
     let mut outer = vec![tiles(db, tile_b), tiles(da, tile_a)];
     outer
         .extend(all.digits.iter().enumerate().filter(|(i, _)| *i != a && *i != b).map(|(_, d)| *d));
@@ -71,7 +75,8 @@ pub(crate) fn describe_square_transpose(all: &ByteNest, (a, b): (usize, usize)) 
     let high = i64::try_from(blocks).unwrap_or(i64::MAX).saturating_sub(1);
     let number = KernelExpr::Block(high);
     let tile_of = |n: &KernelExpr, count: i64| n % count;
-    // Squares are whole in the tensor or outside of it, because both ranges are multiples of a vector.
+    // A square is inside the tensor or outside of it, never partly inside, because both ranges are multiples of `V`. So
+    // one condition per square is enough.
     let inside = {
         let t_b = tile_of(&number, outer[0].range) * tile_b;
         let t_a = &number / outer[0].range % outer[1].range * tile_a;
@@ -89,7 +94,7 @@ pub(crate) fn describe_square_transpose(all: &ByteNest, (a, b): (usize, usize)) 
     let to = place.to + &in_a * da.dst + &in_b * db.dst;
     let from = frame.bind_expression(&mut body, "from", from);
     let to = frame.bind_expression(&mut body, "to", to);
-    // All rows are loaded before the first is stored, so that V loads are in flight at once.
+    // All rows are loaded before the first column is stored, so that V loads are in flight at the same time.
     let row = frame.new_variable("r", 0, vector - 1);
     let r = KernelExpr::Var(row.clone());
     let load = KernelStmt::Load {
@@ -106,12 +111,12 @@ pub(crate) fn describe_square_transpose(all: &ByteNest, (a, b): (usize, usize)) 
         bytes: 16,
         piece: 16,
     };
-    let turn = KernelStmt::Transpose { from: 0, into: 1, width: all.unit.src };
+    let transpose = KernelStmt::Transpose { from: 0, into: 1, width: all.unit.src };
     body.extend(guard_statements(
         inside,
         vec![
             KernelStmt::For(row.clone(), vector, vec![load]),
-            turn,
+            transpose,
             KernelStmt::For(row, vector, vec![store]),
         ],
     ));

@@ -8,37 +8,38 @@ use crate::tensor_box::TensorBox;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// A box that one core gives to others; a core among its own destinations keeps a copy.
+/// A box of elements that one core sends. The core may be one of the destinations: it then keeps a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CoreSend {
     /// The core that holds the box.
     pub source: CoreNumber,
-    /// The cores that need it and get it from this one, rising.
+    /// The cores that get the box from this core, in increasing order.
     pub destinations: Vec<CoreNumber>,
-    /// The elements.
+    /// The elements of the box.
     pub elements: TensorBox,
 }
 
 impl CoreSend {
-    /// Copies of the box that leave the core.
+    /// The number of copies of the box that other cores get.
     pub fn remote_copies(&self) -> i64 {
         let remote = self.destinations.iter().filter(|to| **to != self.source).count();
         i64::try_from(remote).unwrap_or(i64::MAX)
     }
 }
 
-/// What a plan does to the parts of a tensor, in the words of the field. Several may be true at once.
+/// Which kinds of data movement a plan contains. Several may be true. A part is what one core holds or needs; cores with the
+/// same boxes have the same part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MovementClass {
-    /// Something is held that no core needs.
+    /// The source holds elements that no core of the destination needs.
     pub selects: bool,
-    /// A part of the source becomes several parts of the destination.
+    /// A part of the source is sent to several parts of the destination.
     pub splits: bool,
-    /// A part of the destination is made of several parts of the source.
+    /// A part of the destination gets elements of several parts of the source.
     pub gathers: bool,
     /// A part of the destination is on several cores.
     pub broadcasts: bool,
-    /// Something leaves a core.
+    /// An element is sent from one core to another.
     pub moves: bool,
 }
 
@@ -72,11 +73,11 @@ pub struct CoreExchange {
 impl CoreExchange {
     /// Plans the copies.
     ///
-    /// Law: every destination core gets each of its elements once, from a core that holds it, and from itself where it
-    /// does. The elements that leave a core are therefore the least possible.
+    /// **Law**: every destination core gets each of its elements once, from a core that holds it; a core that holds an
+    /// element itself gets it from itself. The number of elements that are sent between cores is therefore minimal.
     ///
     /// # Errors
-    /// Different shapes, an element that no core of the source holds, and divisions with too many boundaries.
+    /// Different shapes, a needed element that no core of the source holds, and divisions with too many boundaries.
     pub fn between(source: &TensorDivision, destination: &TensorDivision) -> Result<CoreExchange> {
         if source.shape() != destination.shape() {
             return Err(ExchangeError::ShapesDiffer {
@@ -102,28 +103,28 @@ impl CoreExchange {
         &self.shape
     }
 
-    /// Every send, copies that stay on their core among them; by element, then by sender.
+    /// All sends, including copies that stay on their core; by region of the tensor, then by sender.
     pub fn sends(&self) -> &[CoreSend] {
         &self.sends
     }
 
-    /// What the plan does, in a word or several.
+    /// The kinds of data movement in the plan.
     pub fn class(&self) -> MovementClass {
         self.class
     }
 
-    /// Elements that arrive on another core than the one that sends them, each copy counted.
+    /// The number of elements sent from one core to another, each copy counted.
     pub fn remote_elements(&self) -> i64 {
         self.sends.iter().map(|s| s.remote_copies() * s.elements.element_count()).sum()
     }
 
-    /// Elements that stay on their core.
+    /// The number of elements that cores keep.
     pub fn local_elements(&self) -> i64 {
         let local = self.sends.iter().filter(|s| s.destinations.contains(&s.source));
         local.map(|s| s.elements.element_count()).sum()
     }
 
-    /// Elements that leave each sending core, each copy counted.
+    /// The number of elements that each core sends to others, each copy counted.
     pub fn sent_by_core(&self) -> BTreeMap<CoreNumber, i64> {
         let mut sent = BTreeMap::new();
         for send in &self.sends {
@@ -134,7 +135,7 @@ impl CoreExchange {
         sent
     }
 
-    /// Elements that each core gets from others.
+    /// The number of elements that each core gets from others.
     pub fn received_by_core(&self) -> BTreeMap<CoreNumber, i64> {
         let mut received = BTreeMap::new();
         for send in &self.sends {
@@ -145,17 +146,17 @@ impl CoreExchange {
         received
     }
 
-    /// What the links of a ring of `cores` cores carry; of as many as there are in the divisions where that is more.
+    /// The loads of the links of a ring of `cores` cores, or of all cores of the divisions if these are more.
     pub fn ring_loads(&self, cores: CoreNumber) -> RingLoads {
         RingLoads::of_sends(&self.sends, cores.max(self.cores))
     }
 }
 
-/// For every region and every core that needs it, the core that sends it.
+/// Chooses, for every region and every core that needs it, the core that sends it.
 ///
-/// A core that holds what it needs keeps it. Where several cores hold a region, its other readers go to the holder that
-/// has sent the least so far, because the busiest core ends last, and among equals to the nearest one on the ring. This
-/// is a greedy balance: the sum of what travels is the least possible, the busiest sender need not be.
+/// A core that holds a region keeps it. Every other core gets it from the holder that has sent the fewest elements so far,
+/// because the exchange ends when the busiest core ends; of equal ones from the nearest on the ring. This is greedy: the
+/// sum of the elements sent is minimal, but what the busiest core sends need not be.
 fn choose_senders(regions: &[SharedRegion], cores: CoreNumber) -> Vec<CoreSend> {
     let mut sent: BTreeMap<CoreNumber, i64> = BTreeMap::new();
     let mut sends = Vec::new();
@@ -187,7 +188,7 @@ fn choose_senders(regions: &[SharedRegion], cores: CoreNumber) -> Vec<CoreSend> 
     sends
 }
 
-/// The class is read off distinct parts: cores with the same boxes hold copies of one part.
+/// Classifies a plan. Cores with the same boxes hold copies of one part, so that parts are compared and not cores.
 fn classify_movement(
     source: &TensorDivision,
     destination: &TensorDivision,

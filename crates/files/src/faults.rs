@@ -1,11 +1,12 @@
 //! Injected failures of calls to the operating system.
 //!
-//! With the feature `faults`, which only tests have, the `k`-th call of an operation fails, for
-//! every `k` until the operation makes no `k`-th call: `inject` in a test, `ZELLIGE_FAULT=HOW:K`
-//! for a whole program, which then appends what failed to the file of `ZELLIGE_FAULT_LOG`. Release
-//! builds do not contain this.
+//! With the feature `faults`, which only tests enable, a test chooses the number `k` of a system call
+//! that fails. It repeats an operation for `k` = 0, 1, 2, and so on until the operation makes fewer than
+//! `k + 1` calls, so that every call has failed once. `inject_fault` does this to a function.
+//! `ZELLIGE_FAULT=HOW:K` in the environment does it to a program, which appends the kind of the first
+//! failed call to the file that `ZELLIGE_FAULT_LOG` names. Release builds do not contain this code.
 
-/// A kind of call.
+/// A kind of call to the operating system that can be made to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SystemCall {
     /// Opening an existing file.
@@ -40,17 +41,18 @@ pub enum SystemCall {
     Allocate,
 }
 
-/// The outcome of a call that does not fail at once.
+/// What `disk.rs` does with a call that is not refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallOutcome {
-    /// The call is made.
+    /// It makes the call.
     On,
-    /// The call is cut short: a read finds the end of the file, a write a full disk.
+    /// It cuts the call short: a read returns 0 bytes, as at the end of a file, and a write fails after half of its
+    /// bytes, as on a full disk.
     #[cfg_attr(not(feature = "faults"), allow(dead_code, reason = "only faults are short"))]
     Short,
 }
 
-/// A point at which a test may let a call fail.
+/// Called before every system call. Without the feature `faults` no call fails.
 #[cfg(not(feature = "faults"))]
 #[inline(always)]
 pub(crate) fn fault_point(_: SystemCall) -> std::io::Result<CallOutcome> {
@@ -85,9 +87,9 @@ mod on {
         Once,
         /// That call and all later ones of its kind fail.
         Always,
-        /// A read finds the end of the file, a write stops half-way; others fail.
+        /// A read finds the end of the file, and a write stops after half of its bytes; any other call fails.
         Short,
-        /// The process ends there, as by `kill -9`.
+        /// The process ends at that call, as after `kill -9`.
         Kill,
     }
 
@@ -116,8 +118,8 @@ mod on {
         Some(Mutex::new(FaultState { fault, calls: 0, failed: None }))
     });
 
-    /// Runs a function with a fault among the calls of this thread; also returns the call that
-    /// failed, if the function made that many calls.
+    /// Runs a function while one call of this thread fails. Also returns the kind of the call that failed;
+    /// none if the function made too few calls.
     pub fn inject_fault<T>(
         fault: InjectedFault,
         run: impl FnOnce() -> T,
@@ -127,7 +129,7 @@ mod on {
         (result, INJECTED.take().and_then(|state| state.failed))
     }
 
-    /// A point at which a test may let a call fail.
+    /// Called before every system call: counts it, and returns an error if it is the one that fails.
     pub(crate) fn fault_point(call: SystemCall) -> io::Result<CallOutcome> {
         if let Some(mut state) = INJECTED.get() {
             let outcome = state.next_outcome(call);
@@ -142,7 +144,8 @@ mod on {
                 if before.is_none() && state.failed.is_some() {
                     log_call(call);
                     if state.fault.how == FaultEffect::Kill {
-                        // Not `abort`, whose core dump takes time; no destructor runs in either.
+                        // 137 is the status that a shell reports after `kill -9`. `abort` would end the process as
+                        // well, but write a core dump, which takes time; neither of them runs destructors.
                         std::process::exit(137);
                     }
                 }
@@ -176,7 +179,7 @@ mod on {
         let _ = file.and_then(|mut file| writeln!(file, "{call:?}"));
     }
 
-    /// The error that the system gives for such a call.
+    /// A typical error of the system for such a call.
     fn injected_error(call: SystemCall) -> io::Error {
         io::Error::from_raw_os_error(match call {
             SystemCall::Open | SystemCall::Create | SystemCall::MakeFolder => libc::EACCES,

@@ -1,16 +1,15 @@
-//! Finds the parts of its source that a plan reads.
+//! Finds the ranges of source elements that a plan reads.
 
 use zellige_movement::{CopyNest, MovePlan};
 
-/// The number of ranges that are collected before neighbouring ones are joined.
-// 65536 ranges are a megabyte. Joining them costs a sort, so it is done rarely.
+/// The number of ranges that are collected before ranges that are close to each other are joined.
+// 65536 ranges take a megabyte. They have to be sorted before they are joined, so this is not done after every nest.
 const MAX_COLLECTED_RANGES: usize = 1 << 16;
 
-/// The source elements of a plan as increasing ranges `(first, one past the last)` with more than
-/// `gap` elements between two of them.
+/// The ranges `(first, one past the last)` of source elements that a plan reads, in increasing order.
 ///
-/// **Law**: every element that the plan reads is in one of them, and no range begins or ends with
-/// another element or has more than `gap` consecutive other elements.
+/// **Law**: the plan reads no element outside of the ranges. It reads the first and the last element of every
+/// range, skips at most `gap` consecutive elements inside a range, and more than `gap` between two ranges.
 pub(crate) fn source_ranges(plan: &MovePlan, gap: i64) -> Vec<(i64, i64)> {
     let mut out = Vec::new();
     let mut limit = MAX_COLLECTED_RANGES;
@@ -20,7 +19,8 @@ pub(crate) fn source_ranges(plan: &MovePlan, gap: i64) -> Vec<(i64, i64)> {
             walk.collect_ranges(0, start + walk.down, &mut out);
             if out.len() > limit {
                 join_ranges(&mut out, gap);
-                // Doubled, or ranges that cannot be joined would be sorted again after every nest.
+                // Twice the ranges that remain: with a fixed limit, ranges that cannot be joined would be sorted again
+                // after every start.
                 limit = MAX_COLLECTED_RANGES.max(2 * out.len());
             }
         }
@@ -40,15 +40,15 @@ fn join_ranges(ranges: &mut Vec<(i64, i64)>, gap: i64) {
     });
 }
 
-/// The source side of a nest, starting from its lowest element.
+/// The loops of a nest on its source side, all with positive strides.
 struct SourceWalk {
-    /// The offset of its lowest element from a start.
+    /// The offset of the lowest element from a start; 0 or less, because strides of a plan may be negative.
     down: i64,
-    /// Ranges and strides, widest stride first.
+    /// Ranges and strides of the loops, largest stride first.
     loops: Vec<(i64, i64)>,
-    /// The reach of the loops from each level inward.
+    /// For each level, the distance from the first to the last element of the loops from that level inward.
     reach: Vec<i64>,
-    /// The first level from which inward no gap is too wide.
+    /// The outermost level whose loops, and all inside of it, leave no gap of more than `gap` elements.
     dense: usize,
 }
 
@@ -57,14 +57,14 @@ impl SourceWalk {
         let moving = nest.loops.iter().filter(|l| l.range > 1 && l.src != 0);
         let mut loops: Vec<(i64, i64)> = moving.clone().map(|l| (l.range, l.src.abs())).collect();
         let down = moving.map(|l| ((l.range - 1) * l.src).min(0)).sum();
-        // With the widest stride outermost the inner loops form a block, and blocks follow each
-        // other in the file.
+        // With the largest stride outermost, the inner loops cover a block of elements, and the blocks of the outer
+        // loop are in increasing order.
         loops.sort_by_key(|(_, stride)| std::cmp::Reverse(*stride));
         let mut reach = vec![0; loops.len() + 1];
         let mut dense = loops.len();
         for (i, (range, stride)) in loops.iter().enumerate().rev() {
             reach[i] = reach[i + 1] + (range - 1) * stride;
-            // The gap between the last element of a step and the first one of the next.
+            // The number of elements between the last element of one step and the first element of the next.
             if dense == i + 1 && stride - reach[i + 1] - 1 <= gap {
                 dense = i;
             }
@@ -91,7 +91,7 @@ mod tests {
     use zellige_layout::{AxisTable, Layout, StridedLayout};
     use zellige_movement::PaddingFill;
 
-    /// Every source element of a plan, one by one.
+    /// Every source element that a plan reads, enumerated.
     fn list_read_elements(plan: &MovePlan) -> Vec<i64> {
         let mut all = Vec::new();
         for nest in plan.nests() {
@@ -108,7 +108,7 @@ mod tests {
         all
     }
 
-    /// The same ranges by definition.
+    /// The ranges of [`source_ranges`], computed from single elements.
     fn ranges_by_definition(plan: &MovePlan, gap: i64) -> Vec<(i64, i64)> {
         let mut ranges: Vec<(i64, i64)> =
             list_read_elements(plan).iter().map(|a| (*a, a + 1)).collect();

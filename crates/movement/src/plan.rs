@@ -1,9 +1,9 @@
-//! Plans: loop nests that give every element its destination.
+//! Move plans: loop nests that copy every element from its source address to its destination address.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// `range` steps; each moves `src` elements in the source and `dst` in the destination.
+/// A loop of `range` steps; each advances by `src` elements in the source and by `dst` in the destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CopyLoop {
     /// Number of steps.
@@ -17,24 +17,24 @@ pub struct CopyLoop {
 /// A loop nest: for every pair `(a, b)` of `starts` and every combination of loop digits,
 /// `destination[b + sum i * dst] = source[a + sum i * src]`.
 ///
-/// Most nests have one start. A swizzle, or tilings that do not nest, give one nest several: a small
-/// permutation table for what loops alone cannot express.
+/// Most nests have one start. A swizzle, or two tilings that do not nest, lead to several starts: a small permutation
+/// table for what loops alone cannot express.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyNest {
-    /// Outermost first: by falling destination stride.
+    /// Outermost first, in decreasing order of destination strides.
     pub loops: Vec<CopyLoop>,
     /// Source and destination offsets in elements.
     pub starts: Vec<(i64, i64)>,
 }
 
 impl CopyNest {
-    /// Elements it writes.
+    /// The number of elements that the nest writes.
     pub fn element_count(&self) -> i64 {
         self.loops.iter().map(|l| l.range).product::<i64>()
             * i64::try_from(self.starts.len()).unwrap_or(i64::MAX)
     }
 
-    /// Elements in a row that are adjacent on both sides.
+    /// The number of consecutive elements that are adjacent in the source and in the destination.
     pub fn run_length(&self) -> i64 {
         self.loops.iter().find(|l| l.src == 1 && l.dst == 1).map_or(1, |l| l.range)
     }
@@ -44,14 +44,14 @@ impl CopyNest {
 /// `destination[start + sum i * stride] = fill`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FillNest {
-    /// (range, stride) in elements, outermost first.
+    /// Pairs of a range and a stride in elements, outermost first.
     pub loops: Vec<(i64, i64)>,
     /// Destination offsets in elements.
     pub starts: Vec<i64>,
 }
 
 impl FillNest {
-    /// Elements it writes.
+    /// The number of elements that the nest writes.
     pub fn element_count(&self) -> i64 {
         self.loops.iter().map(|(r, _)| *r).product::<i64>()
             * i64::try_from(self.starts.len()).unwrap_or(i64::MAX)
@@ -71,7 +71,7 @@ pub struct MovePlan {
     pub(crate) nests: Vec<CopyNest>,
     pub(crate) fills: Vec<FillNest>,
     pub(crate) elements: i64,
-    /// Addresses written per element.
+    /// The number of destination addresses that each element is written to.
     pub(crate) copies: i64,
     /// Lowest and highest source address read, in elements.
     pub(crate) src_range: Option<(i64, i64)>,
@@ -79,14 +79,14 @@ pub struct MovePlan {
     pub(crate) dst_range: Option<(i64, i64)>,
 }
 
-/// What a plan costs, computed from its nests.
+/// The cost of a plan, computed from its nests.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PlanCost {
     /// Bytes read from the source.
     pub bytes_read: i64,
     /// Bytes written, fills included.
     pub bytes_written: i64,
-    /// 64-byte lines touched, a line counting once for every run that touches it.
+    /// Cache lines of 64 bytes that are accessed; a line counts once for every run that accesses it.
     pub lines: i64,
     /// Separate runs of adjacent elements.
     pub runs: i64,
@@ -108,7 +108,7 @@ impl MovePlan {
         self.elements
     }
 
-    /// Source elements that the source buffer must hold: one more than the highest address read.
+    /// Elements that the source buffer must hold: one more than the highest address read.
     pub fn src_len(&self) -> i64 {
         self.src_range.map_or(0, |(_, max)| max + 1)
     }
@@ -118,11 +118,12 @@ impl MovePlan {
         self.dst_range.map_or(0, |(_, max)| max + 1)
     }
 
-    /// What it costs with elements of these widths in bytes.
+    /// The cost for elements of these widths in bytes.
     pub fn cost_in_bytes(&self, src_bytes: i64, dst_bytes: i64) -> PlanCost {
-        // Runs are counted as if they began on lines: where they begin is known to the buffers alone.
+        // Every run is counted as if it began at the beginning of a line. Where it really begins depends on the addresses
+        // of the buffers, which a plan does not have.
         let lines_of = |run_bytes: i64| run_bytes / 64 + i64::from(run_bytes % 64 > 0);
-        // Saturating, because a plan for a tensor that no memory holds can be made, and so can its cost.
+        // The arithmetic saturates, because a plan may be made for a tensor that is too large for any memory.
         let (mut lines, mut runs) = (0i64, 0i64);
         for nest in &self.nests {
             let run = nest.run_length();
@@ -150,7 +151,7 @@ impl MovePlan {
         }
     }
 
-    /// Run lengths with the number of runs of that length, longest first.
+    /// Pairs of a run length and the number of copied runs of that length, longest first.
     pub fn run_lengths(&self) -> Vec<(i64, i64)> {
         let mut lengths: Vec<(i64, i64)> = Vec::new();
         for nest in &self.nests {
@@ -209,7 +210,7 @@ impl fmt::Display for CopyNest {
 }
 
 fn loop_name(i: usize) -> String {
-    // From i to z; more loops than that have numbers.
+    // The first 18 loops are named i to z, the next ones i18, i19, ...
     match u8::try_from(i) {
         Ok(k) if k < 18 => char::from(b'i' + k).to_string(),
         _ => format!("i{i}"),

@@ -6,22 +6,23 @@
 
 use std::borrow::Cow;
 
-/// Whether a character is shown as it is: no control or format character, no space but the common one.
+/// Whether a character is shown as it is. Control characters, format characters, and spaces other than U+0020 are not.
 ///
-/// Marks that combine with the letter in front are shown.
+/// Marks that combine with the letter before them are shown.
 pub(crate) fn is_shown_as_is(c: char) -> bool {
     match c {
         ' '..='~' => true,
         '\0'..='\u{9f}' => false,
-        // The standard library knows which characters print; it escapes a mark only at the beginning.
+        // `escape_debug` escapes the characters that do not print, and a combining mark at the beginning of a text;
+        // after the `a`, a result of two characters means that `c` was not escaped.
         c => ['a', c].iter().collect::<String>().escape_debug().count() == 2,
     }
 }
 
 /// A name on one line, every character visible: `a\nb`, `\u{1b}[2J`.
 ///
-/// **Law**: the result has no control and no format character; a text without any is returned unchanged;
-/// two different texts with some never have the same result.
+/// **Law**: the result has no control and no format character. A text without them is returned unchanged. Two
+/// different texts that both have such characters have different results.
 pub fn make_visible(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_shown_as_is) {
         return Cow::Borrowed(text);
@@ -37,16 +38,16 @@ pub fn make_visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The beginning of a name of any length, enough to recognise it in a message.
-pub fn quote_beginning(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
+/// The first `max_chars` characters of a name, made visible, and `...` if the name is longer.
+pub fn quote_beginning(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
         None => make_visible(text).into_owned(),
         Some((end, _)) => format!("{}...", make_visible(&text[..end])),
     }
 }
 
-/// A text of several lines for a terminal. Names in it should have been escaped already; this is the last
-/// line of defence. Line breaks stay, and so do colours that this program has set.
+/// A text of several lines for a terminal: line breaks and tabs are kept, and with `coloured` also escape sequences
+/// that set a colour. Names in the text should have been escaped before; this catches those that were not.
 pub fn make_lines_visible(text: &str, coloured: bool) -> Cow<'_, str> {
     let kept = |c: char| c == '\n' || c == '\t' || is_shown_as_is(c);
     if text.chars().all(kept) {
@@ -67,15 +68,16 @@ pub fn make_lines_visible(text: &str, coloured: bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The escape sequence at the beginning that sets a colour or a weight: `ESC [ numbers m`.
+/// The escape sequence `ESC [ numbers m` at the beginning of a text, which sets a colour or a font weight.
 fn leading_colour_escape(text: &str) -> Option<&str> {
     let end = text.strip_prefix("\x1b[")?.find(|c: char| !c.is_ascii_digit() && c != ';')? + 2;
     text[end..].starts_with('m').then(|| &text[..=end])
 }
 
-/// A JSON text of the same value for a terminal, because JSON allows most control characters of terminals unescaped.
+/// A JSON text with the same value that is safe to print in a terminal. JSON itself allows DEL, the C1 control
+/// characters and format characters unescaped inside strings.
 pub fn make_json_visible(json: &str) -> Cow<'_, str> {
-    // Outside of its strings JSON has no character but plain ones and white space.
+    // Characters that are not kept occur only inside strings, where JSON allows `\u` escapes.
     let kept = |c: char| matches!(c, '\n' | '\t' | '\r') || is_shown_as_is(c);
     if json.chars().all(kept) {
         return Cow::Borrowed(json);
@@ -98,8 +100,8 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    /// What a terminal, or a reader's eye, takes for something else than a character: the control
-    /// characters, the separators of lines, and the format characters of Unicode 16.
+    /// Characters that a terminal executes, or that change how the text around them is shown: the control
+    /// characters, the line and paragraph separators, and the format characters of Unicode 16.
     fn obeyed(c: char) -> bool {
         c.is_control()
             || matches!(u32::from(c),

@@ -2,11 +2,11 @@
 
 use zellige_float::Dtype;
 
-/// Extents and dtype of a tensor, before it has a place.
+/// The extents and the dtype of a tensor, without a layout or an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorType {
-    /// Extents.
+    /// The extents of the dimensions, outermost first.
     pub size: Vec<i64>,
-    /// The dtype that PyTorch sees.
+    /// The dtype as PyTorch reports it.
     pub dtype: Dtype,
 }

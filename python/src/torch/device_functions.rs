@@ -1,13 +1,17 @@
-//! The device's functions by their names in SuperDSC.
+//! The functions of the device by their names in SuperDSC, for the kernels of torch-spyre's compiler.
 
 use pyo3::prelude::*;
 use serde_json::Value;
 use zellige_op::{OpForm, TensorOp};
 
-/// A function, the operation that it computes, the kind of its iteration, and its constants by the attributes they are.
+/// A function's name in SuperDSC, the name of the operation that it computes, the operation's kind, and its constants as pairs
+/// of the name in SuperDSC and the attribute of the operation.
 type DeviceFunction = (&'static str, &'static str, &'static str, Vec<(&'static str, &'static str)>);
 
-/// The functions that one operation computes from its operands in their order: the first of the table where several do.
+/// The functions that compute one operation from all its operands in order. If several operations have the same function, the
+/// first one of the table is listed.
+///
+/// Left out are operations with a required attribute, and those that are no product, no reduction and not pointwise.
 #[pyfunction]
 pub(super) fn device_functions() -> Vec<DeviceFunction> {
     let mut found: Vec<DeviceFunction> = Vec::new();

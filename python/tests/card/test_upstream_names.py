@@ -322,10 +322,10 @@ def test_coordinates_that_do_not_exist_are_unsupported():
     for index, why in refused:
         with pytest.raises(Unsupported, match=why):
             compute_coordinates([8, 8], [16, 2], {p: 64}, index)
-    # A symbol without a range is left out, or wanted.
+    # A symbol without a range is ignored, or needs a size.
     assert compute_coordinates([8, 8], [8, 1], {p: 8}, 8 * t + p) == [0, p]
     assert compute_coordinates([8, 8], [8, 1], {p: 8}, 8 * t + p, {t: 8}) == [t, p]
-    with pytest.raises(Unsupported, match="t has no range: known are p"):
+    with pytest.raises(Unsupported, match="t has no range; the symbols with a range: p"):
         compute_coordinates([8, 8], [8, 1], {p: 8}, 8 * t + p, {})
     assert matching_dim([p, q], q) == 1 and matching_dim([p, q % 64], q % 32) == 1
     assert matching_dim([p, q % 32], q % 64) is None and matching_dim([q, q], q) is None and matching_dim([p, q], p + q) is None

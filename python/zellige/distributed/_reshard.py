@@ -1,4 +1,4 @@
-"""``reshard`` and ``plan``."""
+"""Moving a tensor between shardings over the processes of a group: ``reshard``, and ``plan`` without a group."""
 
 from __future__ import annotations
 
@@ -17,19 +17,28 @@ from . import _dtensor, _pack
 from ._errors import ReshardError
 from ._wire import Deadline, wire_of
 
-# Bytes of the header that every process sends to every other one first. Messages that are as short travel behind it,
-# because they cost no further latency there.
+# Before anything else, every process sends one slot of a fixed size to every other process. A slot begins with a header of
+# _HEADER bytes: the digest of the plan, a byte that is 1 where the process refuses, and the plan or the refusal as text. A
+# message that fits behind the header travels in the slot, which saves the latency of a second transfer.
 _HEADER = 320
+# Bytes of a slot in groups of at most _MANY processes, and in larger ones, where the slots of all peers would add up: 64 slots
+# of 8192 bytes are 512 KiB.
 _SLOT = 8192
 _SHORT_SLOT = 512
 _MANY = 64
+# Bytes of a SHA-256 digest.
 _DIGEST = 32
+# Where the bytes of a message are, in the numbers of `MessageTransport` of `python/src/reshard.rs`: in a staging buffer, in the
+# shard itself (if they are contiguous there), or behind the header of a slot.
 _BUFFER, _SHARD, _INLINE = 0, 1, 2
 
+# The number of plans in the cache.
 _KEPT_PLANS = 256
-# Bytes of a result from which on huge pages are requested: shorter results touch too few pages to gain by them.
+# Bytes of a result from which on huge pages are requested. The library ignores the request for less, because only memory of
+# this length contains a whole huge page wherever it begins (`MIN_ADVISED_BYTES` of `crates/host/src/pages.rs`).
 _HUGE = 1 << 22
 _CPU = torch.device("cpu")
+# Rounds of a plan that are kept for later calls; the rounds after them are made again in every call.
 _KEPT_ROUNDS = 32
 
 
@@ -38,7 +47,7 @@ def _slot(size):
 
 
 def _axes(mesh):
-    """A mesh as names and sizes, slowest first."""
+    """The axes of a mesh as pairs of a name and a size; the axis along which ranks change slowest comes first."""
     if mesh is None:
         return None
     if isinstance(mesh, str):
@@ -54,22 +63,23 @@ def _axes(mesh):
 
 
 class Plan:
-    """What one process does to bring a tensor from one sharding to another.
+    """The part of one process in moving a tensor from one sharding to another.
 
-    ``shape`` is that of the whole tensor; ``ranks`` take part, of which this is ``rank``. It sends ``sent`` bytes and
-    receives ``received``, which it needs and does not have; ``kept`` bytes it copies. All ranks together receive ``traffic``
-    bytes. All of it happens in ``rounds``, so that no process needs more memory for buffers than was allowed. Processes whose
-    ``digest`` is equal have one plan.
+    ``shape`` is the shape of the whole tensor, ``ranks`` the number of processes and ``rank`` the number of this one. The
+    process sends ``sent`` bytes, receives the ``received`` bytes that its new shard needs and its old one does not have, and
+    copies ``kept`` bytes from its old shard. All ranks together receive ``traffic`` bytes. The plan has ``rounds`` rounds, as
+    many as are needed to keep the buffers of every process within ``memory``. Two processes have the same plan exactly if
+    their ``digest`` is equal.
     """
 
     def __init__(self, native, dtype, what, order=None):
         self._native, self.dtype, self._what = native, dtype, what
-        # The process of the group that has each rank of the plan.
+        # For each rank of the plan, the number of its process in the group; None where both numbers are equal.
         self._order = order
         self._processes = {}
         self.digest = hashlib.sha256(native.digest + str(dtype).encode()).digest()
         self.traffic = native.traffic
-        # What every call asks for, found once.
+        # Every call needs these, so they are computed once.
         self._old, self._new = native.shapes(False), native.shapes(True)
         self._said = _header(self.digest, what, False)
 
@@ -82,12 +92,14 @@ class Plan:
     kept = property(lambda self: self._native.kept)
 
     def certificate(self):
-        """The plan of all ranks, checked element by element without the planner's code; elements, and how many times the least
-        possible the busiest sender sends. For tensors of up to 2^27 places."""
+        """Checks the plan of all ranks element by element, without the planner's code, and raises if it is wrong.
+
+        The result counts the elements that each rank sends and receives; ``sender_factor`` is what the busiest sender sends,
+        as a multiple of the lower bound. Tensors of more than 2^27 elements or addresses, copies counted, are refused."""
         return self._native.certificate()
 
     def shard_shape(self, new=True):
-        """The shape of the new shard of this rank, or of its old one; None where it holds nothing."""
+        """The shape of this rank's new shard, or with ``new=False`` of its old one; None if the rank holds no elements there."""
         shapes = self._new if new else self._old
         return None if shapes is None else tuple(shapes[0])
 
@@ -101,7 +113,7 @@ class Plan:
         return rank if self._order is None else self._order[rank]
 
     def _process(self, padded, slot):
-        """The copies and rounds for shards in these forms; made once."""
+        """The copies and rounds for shards that are padded or not (old shard, new shard); cached."""
         key = (*padded, slot)
         found = self._processes.get(key)
         if found is None:
@@ -110,11 +122,11 @@ class Plan:
 
 
 class _Process:
-    """The rounds of a plan, made when they are needed."""
+    """The rounds of a plan. A round is planned at its first use."""
 
     def __init__(self, plan, native, slot):
         self.native, self._plan = native, plan
-        # In several rounds nothing is short.
+        # Slots are exchanged once, before the first round, so a plan of several rounds sends no message in a slot.
         self._slot = slot if plan.rounds == 1 else 0
         self._rounds = {}
 
@@ -128,11 +140,14 @@ class _Process:
 
 
 class _Round:
+    """The messages of one round, each as (index in the native round, peer process, bytes, transport, first byte there)."""
+
     def __init__(self, plan, native):
         self.native = native
-        turned = lambda messages: [(k, plan._peer(p), n, kind, at) for k, (p, n, kind, at) in enumerate(messages)]
-        sends, receives = turned(native.sends), turned(native.receives)
-        # Everybody begins with the next one, so that not all send to one.
+        numbered = lambda messages: [(k, plan._peer(p), n, kind, at) for k, (p, n, kind, at) in enumerate(messages)]
+        sends, receives = numbered(native.sends), numbered(native.receives)
+        # Every process sends to its successor first and receives from its predecessor first. In the order of ranks, all of
+        # them would send to process 0 at the same time.
         own, size = plan._peer(plan.rank), max(plan.ranks, 1)
         sends.sort(key=lambda m: (m[1] - own) % size)
         receives.sort(key=lambda m: (own - m[1]) % size)
@@ -145,7 +160,7 @@ class _Round:
 
 
 class _Slots:
-    """What processes tell each other first: a header for each of them, and short messages behind it."""
+    """The two buffers of the first exchange: a slot for every process to send, and a slot from every process."""
 
     def __init__(self, size, slot, device):
         self.going = torch.empty(size * slot, dtype=torch.uint8, device=device)
@@ -154,20 +169,21 @@ class _Slots:
         self._key = (size, slot, device)
 
     def tell(self, header):
+        """Writes the header into every slot to send; the buffers often have it from the exchange before."""
         if self._told != header:
             size, slot, device = self._key
-            said = torch.frombuffer(bytearray(header), dtype=torch.uint8)
-            self.going.view(size, slot)[:, :_HEADER] = said.to(device)
+            header_bytes = torch.frombuffer(bytearray(header), dtype=torch.uint8)
+            self.going.view(size, slot)[:, :_HEADER] = header_bytes.to(device)
             self._told = header
 
     def agreed(self, header):
-        """Whether every process has the same plan, and none refuses."""
+        """Whether every process sent the digest of the same plan, and none refused."""
         size, slot, device = self._key
-        said = header[: _DIGEST + 1]
+        expected = header[: _DIGEST + 1]
         if device.type == "cpu":
-            return _native.slots_say(self.coming, slot, said)
-        rows = self.coming.view(size, slot)[:, : len(said)].cpu()
-        return bool((rows == torch.frombuffer(bytearray(said), dtype=torch.uint8)).all())
+            return _native.slots_say(self.coming, slot, expected)
+        rows = self.coming.view(size, slot)[:, : len(expected)].cpu()
+        return bool((rows == torch.frombuffer(bytearray(expected), dtype=torch.uint8)).all())
 
     def headers(self):
         size, slot, _ = self._key
@@ -176,7 +192,8 @@ class _Slots:
     @classmethod
     @contextlib.contextmanager
     def lent(cls, size, slot, device):
-        """Those of an exchange before; they are given back when this one is complete."""
+        """Buffers of an earlier exchange, or new ones. They can be used again only if this exchange completes: after an error,
+        a late message might still be written into them."""
         kept = _slots.setdefault((size, slot, device), [])
         try:
             slots = kept.pop()
@@ -201,12 +218,13 @@ def _cached(key, make):
 
 
 def _words(side):
+    """The text of a side in the key of the plan cache: the complete text of a layout where it has one, else its ``str``."""
     return side if isinstance(side, str) else getattr(side, "_whole", None) or str(side)
 
 
 def _plan_of(src, dst, shape, dtype, rank, size, mesh, dst_mesh, memory, topology):
     if memory is not None and not (isinstance(memory, int) and memory > 0):
-        raise ValueError(f"memory={memory!r}: bytes for buffers, more than 0, or None for as many as one round needs")
+        raise ValueError(f"memory={memory!r}: give bytes for buffers, more than 0, or None for one round without a limit")
     src, dst = _dtensor.sides(src, mesh), _dtensor.sides(dst, mesh if dst_mesh is None else dst_mesh)
     on_devices = isinstance(src, _dtensor.Side), isinstance(dst, _dtensor.Side)
     axes = [None if on else _axes(m) for on, m in zip(on_devices, (mesh, mesh if dst_mesh is None else dst_mesh))]
@@ -235,7 +253,7 @@ def _plan_of(src, dst, shape, dtype, rank, size, mesh, dst_mesh, memory, topolog
         if native.ranks != size:
             raise ValueError(
                 f"the layouts are on {native.ranks} devices, and the group has {size} processes: "
-                "give a group of as many processes, or the mesh of all of them"
+                "give a group with one process per device, or a mesh of all processes"
             )
         name = lambda side: side.text if isinstance(side, _dtensor.Side) else str(side)
         what = f"{tuple(native.shape)} of {str(dtype).removeprefix('torch.')}, {name(src)} -> {name(dst)}"
@@ -245,32 +263,34 @@ def _plan_of(src, dst, shape, dtype, rank, size, mesh, dst_mesh, memory, topolog
 
 
 def plan(src, dst, shape=None, dtype=torch.float32, *, rank=0, ranks=None, mesh=None, dst_mesh=None, memory=None, topology=None):
-    """The plan of one rank, without a process group: what it would send, receive and keep.
+    """The plan of one rank, made without a process group: the bytes that the rank would send, receive and keep.
 
     >>> zellige.distributed.plan("P('x', None)", "P(None, 'x')", (8, 8), mesh="x=4", ranks=4).received
     48
 
-    Arguments are those of :func:`reshard`; ``ranks`` is the number of processes.
+    The arguments are those of :func:`reshard`; ``ranks`` is the number of processes, by default that of the larger mesh.
     """
     if ranks is None:
         own, other = _axes(mesh), _axes(mesh if dst_mesh is None else dst_mesh)
         if own is None or other is None:
-            raise ValueError("ranks: give the number of processes, or a mesh that has it")
+            raise ValueError("ranks: give the number of processes, or a mesh with names and sizes")
         count = lambda axes: torch.Size(n for _, n in axes).numel()
         ranks = max(count(own), count(other))
     return _plan_of(src, dst, shape, dtype, rank, ranks, mesh, dst_mesh, memory, topology)
 
 
 def _form(what, tensor, shapes, rank):
-    """Whether a shard is as long as the longest one; checks it."""
+    """Checks the shape of a shard; returns whether the shard is padded to the longest shard, or is the memory of the layout as
+    one row. ``shapes`` are the accepted shapes, the shape without padding first; None where the rank holds nothing."""
     if shapes is None:
         if tensor is not None and tensor.numel():
-            raise ValueError(f"{what}: rank {rank} holds nothing there; give None or an empty tensor, not {tuple(tensor.shape)}")
+            given = tuple(tensor.shape)
+            raise ValueError(f"{what}: rank {rank} holds no elements of this sharding; give None or an empty tensor, not {given}")
         return False
     if tensor is None:
         raise ValueError(f"{what}: rank {rank} holds a shard of {tuple(shapes[0])}, and None is given")
     if not tensor.is_contiguous():
-        raise ValueError(f"{what}: elements must be contiguous; this has strides {tuple(tensor.stride())}: call .contiguous()")
+        raise ValueError(f"{what}: the tensor must be contiguous and has the strides {tuple(tensor.stride())}: call .contiguous()")
     shape = list(tensor.shape)
     if shape == shapes[0]:
         return len(shapes) == 1
@@ -281,27 +301,29 @@ def _form(what, tensor, shapes, rank):
 
 
 def _engine_reaches(device):
-    """Whether the engine packs; otherwise PyTorch does, on the device."""
+    """Whether the engine packs messages of this device, in host memory. On other devices PyTorch packs them, on the device."""
     return device.type in ("cpu", "spyre")
 
 
 def _span(tensor):
+    """The addresses of the first byte of a contiguous tensor and of the byte after its last."""
     begin = tensor.data_ptr()
     return begin, begin + tensor.numel() * tensor.itemsize
 
 
 class _Move:
-    """One call on one process, everything checked and allocated."""
+    """One call on one process. The constructor checks the arguments and allocates the result and the buffers, so that a refusal
+    happens before the first exchange."""
 
     def __init__(self, plan, local, out, size, device):
         self.plan, self.complaint, self.kept = plan, None, False
         native, old, new = plan._native, plan._old, plan._new
         if local is not None and local.dtype != plan.dtype:
-            raise TypeError(f"local: {local.dtype}, and the plan is of {plan.dtype}")
+            raise TypeError(f"local has the dtype {local.dtype}, and the plan is for {plan.dtype}")
         padded = _form("local", local, old, plan.rank)
         if out is not None:
             if out.dtype != plan.dtype:
-                raise TypeError(f"out: {out.dtype}, and local is {plan.dtype}; a move keeps the dtype")
+                raise TypeError(f"out has the dtype {out.dtype}, and local has {plan.dtype}; a move keeps the dtype")
             if out.device != device:
                 raise ValueError(f"out is on {out.device}, and local on {device}")
             padded_out = _form("out", out, new, plan.rank)
@@ -314,6 +336,7 @@ class _Move:
         self.device, self.out, self.own = device, out, out is None
         if out is None:
             shape = (0,) if new is None else tuple(new[0])
+            # Padding of a new result is zero, so only a result without padding may be allocated without zeros.
             whole = new is None or native.fills(math.prod(shape))
             self.out = (torch.empty if whole else torch.zeros)(shape, dtype=plan.dtype, device=device)
             if whole and device.type == "cpu" and self.out.nbytes >= _HUGE:
@@ -328,7 +351,7 @@ class _Move:
         nothing = torch.empty(0, dtype=torch.uint8, device=self.given.device)
         flat = lambda t: t.reshape(-1).view(torch.uint8) if t.numel() else nothing
         self.sent, self.arrived = flat(self.given), flat(self.target)
-        # The engine moves bytes, PyTorch elements.
+        # The engine packs bytes; PyTorch packs elements.
         self.source = self.sent if self.host else self.given.reshape(-1)
         self.result = self.arrived if self.host else self.target.reshape(-1)
         self.threads = torch.get_num_threads()
@@ -338,8 +361,8 @@ class _Move:
     def _staging(self, round):
         if round.quiet:
             return ()
-        place = "cpu" if self.host else self.device
-        return [torch.empty(n, dtype=torch.uint8, device=place) for n in round.staging]
+        device = "cpu" if self.host else self.device
+        return [torch.empty(n, dtype=torch.uint8, device=device) for n in round.staging]
 
     def pack(self, round):
         if round.quiet:
@@ -376,7 +399,7 @@ class _Move:
             _pack.copy(round.native.unpack_nests(index), receive[at : at + length].view(self.plan.dtype), self.result)
 
     def keep(self):
-        """Copies what the process has and needs, once."""
+        """Copies the elements that both shards of this process have. Only the first call copies."""
         if self.kept:
             return
         self.kept = True
@@ -386,7 +409,7 @@ class _Move:
             _pack.copy(self.process.native.kept_nests(), self.source, self.result)
 
     def run(self, wire, deadline, progress):
-        """The rounds, once all processes have agreed."""
+        """Runs the rounds. All processes have agreed on the plan before."""
         total, done = self.plan.sent + self.plan.received, 0
         for index in range(self.plan.rounds):
             round = self.first if index == 0 else self.process.round(index)
@@ -399,13 +422,15 @@ class _Move:
                 done = self._tell(progress, done, total, round, index)
                 continue
             send, receive = self.buffers
-            place = lambda messages, shard, buffer: [
+            slices = lambda messages, shard, buffer: [
                 ((shard if kind == _SHARD else buffer)[at : at + length], peer) for _, peer, length, kind, at in messages
             ]
-            going_out = place(round.sends, self.sent, send)
-            coming_in = place(round.receives, self.arrived, receive)
+            going_out = slices(round.sends, self.sent, send)
+            coming_in = slices(round.receives, self.arrived, receive)
             coming, going = wire.exchange(going_out, coming_in)
+            # Local elements are copied while messages travel.
             self.keep()
+            # `CudaWire` has no handle for a single receive: the handles in `going` cover all messages of the round.
             if coming and coming[0] is None:
                 for work in going:
                     deadline.wait(work)
@@ -419,18 +444,19 @@ class _Move:
             done = self._tell(progress, done, total, round, index)
 
     def _tell(self, progress, done, total, round, index):
-        """Tells how far it has come, and gives that."""
+        """Adds the bytes of a round to ``done``, calls ``progress`` with the sum, and returns it."""
         if progress is None or self.complaint is not None:
             return done
         done += sum(m[2] for m in round.sends) + sum(m[2] for m in round.receives)
         try:
             progress(done if index + 1 < self.plan.rounds else total, total)
         except Exception as error:
-            # The others wait for this process, so it continues to the end and raises then.
+            # The other processes wait for this one, so it completes the exchange and raises afterwards.
             self.complaint = error
         return done
 
     def finish(self):
+        """The result. The engine wrote the result of a "spyre" tensor to host memory; it is uploaded here."""
         if self.target is not self.out and self.device.type == "spyre":
             self.out.copy_(self.target)
         return self.out
@@ -447,7 +473,7 @@ def _read(row):
 
 
 def _agree(found):
-    """Raises where a process refused, or has another plan."""
+    """Raises if a process refused, or if not all processes have the same plan."""
     failed = [f"rank {rank}: {text}" for rank, (_, bad, text) in enumerate(found) if bad]
     if failed:
         raise ReshardError("refused by " + "; ".join(failed))
@@ -458,11 +484,11 @@ def _agree(found):
         plans = "; ".join(
             f"{'rank' if len(ranks) == 1 else 'ranks'} {', '.join(map(str, ranks))}: {text}" for text, ranks in kinds.values()
         )
-        raise ReshardError(f"the processes have different plans, and nothing was sent. {plans}")
+        raise ReshardError(f"the processes have different plans, so nothing was written. {plans}")
 
 
 class _Bar:
-    """Progress on the standard error of the first process."""
+    """A progress bar on the standard error of the first process."""
 
     def __init__(self, rank):
         self._on = rank == 0
@@ -494,37 +520,41 @@ def reshard(
     progress=None,
     topology=None,
 ):
-    """The shard of this process under another sharding. Every process of the group calls it.
+    """Returns the shard of this process under another sharding. Every process of the group must call it.
 
-    ``reshard(local, src, dst)`` takes the old shard and gives the new one. ``src`` and ``dst`` are layouts of one tensor over
-    devices: a :class:`zellige.Layout` or a text in any notation that has devices, such as
+    ``reshard(local, src, dst)`` takes the old shard and returns the new one. ``src`` and ``dst`` are layouts of one tensor over
+    devices: a :class:`zellige.Layout`, or a text in any notation with device axes, such as
 
     - ``"(Shard(0), Replicate()) mesh=[2, 4] shape=[8, 16]"``, ``"S[(4, 2, 8):(1@x, 8, 1)]"``;
-    - ``"P('tp', None)"``, ``"(Shard(0),)"``, ``"flat"``, ``"whole"``, ``"P('tp') at pp=0"`` on a ``mesh``, which is a text as
-      ``"pp=2, tp=4"``, a dict, or pairs of names and sizes; ``dst_mesh`` where the new one is another;
+    - ``"P('tp', None)"``, ``"(Shard(0),)"``, ``"flat"``, ``"whole"``, ``"P('tp') at pp=0"`` on a ``mesh``, which is a text such
+      as ``"pp=2, tp=4"``, a dict, or pairs of a name and a size; ``dst_mesh`` is the mesh of ``dst`` where it differs;
     - lists of DTensor placements on a ``DeviceMesh``.
 
-    ``shape`` is that of the whole tensor, where the layouts do not say it. Devices are the processes of ``group``, the last
-    axis of a mesh fastest. A shard is a contiguous tensor of the extents that the rank has (uneven ones are short, as
-    ``torch.chunk`` cuts them), or of those of the longest shard; where it is no box of the tensor, the memory of the layout as
-    one row. A process that holds nothing gives None, and ``dtype``, and gets an empty tensor.
+    ``shape`` is the shape of the whole tensor; it may be left out if one of the layouts contains it. The devices are the
+    processes of ``group``, numbered with the last axis of the mesh fastest. A shard is a contiguous tensor. It has the extents
+    of the rank's part (with an uneven division the last parts are shorter, as with ``torch.chunk``), or is padded to the extents
+    of the longest shard; where the part is not a box of the tensor, the shard is the memory of the layout as one row. A process
+    that holds no elements passes None and ``dtype``, and gets an empty tensor if it needs none.
 
-    ``reshard(dtensor, mesh, placements)`` takes a DTensor and gives a DTensor, also on another mesh: every process of the
-    group calls it, as with DTensor itself. ``Partial`` is reduced first.
+    ``reshard(dtensor, mesh, placements)`` takes a DTensor and returns a DTensor, on the same mesh or on another. Every process
+    of the group must call it, as with DTensor itself. ``Partial`` is reduced first.
 
-    - ``out``: the tensor to write, apart from ``local``; padding in it is left as it is. A new one has zeros there.
-    - ``memory``: bytes of buffers that no process exceeds. The exchange then happens in several rounds.
-    - ``timeout``: seconds, or a ``timedelta``; without it that of the group counts.
-    - ``progress``: True for a bar on the first process, or a function of the bytes so far and in all, called after each round.
-    - ``topology``: links between ranks, in the TOML of docs/reshard.md; chooses senders among copies.
+    - ``out``: the tensor to write, which must not share memory with ``local``; its padding is not written. Without ``out`` the
+      result is a new tensor, whose padding is zero.
+    - ``memory``: the most bytes of buffers that a process may use. A smaller number means more rounds.
+    - ``timeout``: seconds, or a ``timedelta``; by default the timeout of the group.
+    - ``progress``: True for a bar on the first process, or a function that is called after each round with the bytes moved so
+      far and the bytes in all.
+    - ``topology``: the links between ranks, in the TOML of docs/reshard.md. Where several ranks hold an element, the load of the
+      links decides which of them sends it.
 
-    Before anything is sent, processes compare a hash of the plan. Where one refuses its arguments, or has another plan, all of
-    them raise and nothing was sent: :class:`ReshardError`, or the refusal itself on the process that refused. If a process is
-    lost on the way, those that wait for it raise, and ``out`` and the group are to be given up. What ``progress`` raises is raised
-    when the exchange is complete.
+    Processes first compare a hash of the plan, and write no result before. If one of them refuses its arguments or has another
+    plan, all of them raise: the process that refused raises its own error, the others :class:`ReshardError`. If a process
+    disappears during the exchange, those that wait for it raise; ``out`` is then incomplete and the group cannot be used any
+    more. An exception of ``progress`` is raised after the exchange.
 
-    CPU tensors go by gloo and are packed by the engine; CUDA tensors by NCCL, packed on the device; tensors of the device
-    "spyre" by spyreccl. The result has no gradient.
+    gloo carries CPU tensors, which the engine packs; NCCL carries CUDA tensors, which PyTorch packs on the device; spyreccl
+    carries tensors of the device "spyre". The result has no gradient.
     """
     if _dtensor.is_dtensor(local):
         return _dtensor.reshard(local, src, dst, group, out, memory=memory, timeout=timeout, progress=progress, topology=topology)
@@ -541,8 +571,10 @@ def reshard(
 
 
 def _run(local, out, group, dtype, find, timeout, progress, silent=False):
-    """Carries out the plan that ``find`` gives for a dtype, a rank and a number of processes. With ``silent``, one without traffic is
-    carried out without asking the others: all of them have it."""
+    """Carries out the plan that ``find`` returns for a dtype, a rank and a number of processes.
+
+    With ``silent``, a plan without traffic is carried out without the first exchange: every process derives the same plan from the
+    same DTensor, so none of them waits for a header."""
     rank, size = group.rank(), group.size()
     refused = move = made = None
     device = next((t.device for t in (local, out) if isinstance(t, torch.Tensor)), _CPU)
@@ -551,17 +583,18 @@ def _run(local, out, group, dtype, find, timeout, progress, silent=False):
         deadline = Deadline(timeout)
         for what, tensor in (("local", local), ("out", out)):
             if tensor is not None and not isinstance(tensor, torch.Tensor):
-                raise TypeError(f"{what}: a tensor or None, not {type(tensor).__name__}")
+                raise TypeError(f"{what} must be a tensor or None, not {type(tensor).__name__}")
         if dtype is None:
             dtype = next((t.dtype for t in (local, out) if t is not None), None)
             if dtype is None:
-                raise ValueError("dtype: that of the tensor, where this process gives neither local nor out")
+                raise ValueError("dtype is required where neither local nor out is a tensor: give the dtype of the whole tensor")
         made = find(dtype, rank, size)
         silent = silent and made.traffic == 0
         move = _Move(made, local, out, size, device)
         bar = _Bar(rank) if progress is True else progress or None
         header = made._said
     except Exception as error:
+        # The others do not exchange headers, so there is nobody to send the refusal to.
         if silent is True and made is not None:
             raise
         move, refused, header = None, error, _header(bytes(_DIGEST), f"{type(error).__name__}: {error}", True)
@@ -589,11 +622,11 @@ def _run(local, out, group, dtype, find, timeout, progress, silent=False):
 
 
 def _exchange(move, slots, wire, deadline, bar, header):
-    """Asks all processes for their plans, sends what is short with that, and then the rest."""
+    """Exchanges the slots, checks that all processes have the same plan, and then runs the rounds."""
     order, going, coming = move.plan._order, slots.going, slots.coming
     move.pack_slots(going)
     if order is not None:
-        # Slots are by rank of the plan, and travel by process of the group.
+        # Slots are packed in the order of ranks of the plan, and sent in the order of processes of the group.
         order = torch.tensor(order, device=wire.device)
         rows = going.view(len(order), -1)
         going = torch.empty_like(rows)
@@ -602,7 +635,7 @@ def _exchange(move, slots, wire, deadline, bar, header):
     work = wire.swap(coming, going)
     move.pack(move.first)
     if move.own:
-        # Nobody sees a result before all agree.
+        # The caller has not seen a new result yet, so it may be written before all agree, unlike a given `out`.
         move.keep()
     deadline.wait(work)
     if not slots.agreed(header):
@@ -616,5 +649,5 @@ def _lost(error, rank, deadline):
     waited = f" within {deadline.given.total_seconds():g} s" if deadline.given is not None else ""
     return ReshardError(
         f"rank {rank} could not exchange with the others{waited}: a process is gone, or did not call reshard. "
-        f"The result is incomplete and the group is to be given up ({text[0] if text else type(error).__name__})"
+        f"The result is incomplete and the group can no longer be used ({text[0] if text else type(error).__name__})"
     )

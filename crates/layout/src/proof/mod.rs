@@ -1,4 +1,5 @@
-//! What can be proved about a layout without enumerating it.
+//! Proofs about layouts that need no enumeration of their elements, and the operators that rest on them: equality, image,
+//! injectivity, inverses, composition, complement, and lookup.
 
 mod bounds;
 mod complement;

@@ -1,21 +1,23 @@
-//! What an operation did, core by core, whatever the hardware.
+//! Counts of the work of an operation on each core. They do not depend on a hardware preset, which turns them into times.
 
 use super::product::ProductTile;
 use super::shared::SharedReads;
 use serde::Serialize;
 use smallvec::SmallVec;
 
-/// Accesses of device memory: how many bursts of which length.
+/// Accesses of device memory as a histogram: the number of bursts of each length.
+///
+/// **Invariant**: lengths are increasing, and neither a length nor a count is 0.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
 pub struct MemoryTraffic(SmallVec<[MemoryBurst; 2]>);
 
-/// Consecutive bytes accessed at once, so many times.
+/// Accesses of the same number of consecutive bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct MemoryBurst {
-    /// Its length.
+    /// The bytes of one access.
     pub bytes: u64,
-    /// How often.
+    /// The number of accesses.
     pub count: u64,
 }
 
@@ -32,8 +34,8 @@ impl MemoryTraffic {
         traffic
     }
 
-    /// Adds `count` bursts of `bytes` each. Bursts of one length are one entry, the order of lengths
-    /// is fixed: the order of additions never shows.
+    /// Adds `count` bursts of `bytes` each. Entries are sorted by length, one entry per length, so the result does
+    /// not depend on the order of additions.
     pub fn add_bursts(&mut self, bytes: u64, count: u64) {
         if bytes == 0 || count == 0 {
             return;
@@ -44,12 +46,12 @@ impl MemoryTraffic {
         }
     }
 
-    /// Adds all bursts of another.
+    /// Adds the bursts of another traffic.
     pub fn merge_traffic(&mut self, other: &MemoryTraffic) {
         other.0.iter().for_each(|b| self.add_bursts(b.bytes, b.count));
     }
 
-    /// Without the bursts of another, as many of each length as there are.
+    /// The traffic minus the bursts of another. Where the other has more bursts of a length, none remain.
     #[must_use]
     pub fn without_bursts(&self, other: &MemoryTraffic) -> MemoryTraffic {
         let mut left = MemoryTraffic::new();
@@ -60,7 +62,7 @@ impl MemoryTraffic {
         left
     }
 
-    /// What is left when the bursts of another are taken out; none where they are not all there.
+    /// The traffic minus the bursts of another; none if the other has more bursts of a length.
     pub fn checked_subtract(&self, other: &MemoryTraffic) -> Option<MemoryTraffic> {
         let mut left = self.clone();
         for burst in &other.0 {
@@ -71,45 +73,46 @@ impl MemoryTraffic {
         Some(left)
     }
 
-    /// The bursts by length.
+    /// The bursts in increasing order of length.
     pub fn bursts(&self) -> &[MemoryBurst] {
         &self.0
     }
 
-    /// All bytes.
+    /// The bytes of all bursts.
     pub fn total_bytes(&self) -> u64 {
         self.0.iter().fold(0, |sum, b| sum.saturating_add(b.bytes.saturating_mul(b.count)))
     }
 }
 
-/// Bytes sent over the ring.
+/// A message sent over the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct RingMove {
     /// Bytes of the message.
     pub bytes: u64,
-    /// Links it crosses one after the other.
+    /// The number of links that it crosses.
     pub hops: u64,
 }
 
-/// What one core did.
+/// The work of one core.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct CoreWork {
     /// Read from device memory.
     pub reads: MemoryTraffic,
     /// Written to device memory.
     pub writes: MemoryTraffic,
-    /// Of the reads, those that other cores need too.
+    /// The part of `reads` that other cores need as well.
     pub shared: SmallVec<[SharedReads; 2]>,
-    /// Bytes that arrive over the ring while the core works: read by a core that shares them.
+    /// Bytes that another core reads from memory for this one as well, and that arrive over the ring while this core
+    /// works.
     pub ring_in: u64,
-    /// Different sticks among reads and writes, if some were accessed more than once. The model `ktir` charges
-    /// these; without them, every access counts.
+    /// The number of different sticks that the core accesses; none if it accesses no stick twice. The cycle model `ktir`
+    /// charges each stick once; where this is none, it charges every access.
     pub unique_sticks: Option<u64>,
-    /// Bytes among reads and writes that hold no element.
+    /// Bytes of `reads` and `writes` that hold no element.
     pub padding_bytes: u64,
-    /// Multiply-adds of the PT array, those on padding too.
+    /// Multiply-adds of the PT array, including those on padding.
     pub macs: u64,
-    /// Multiply-adds on elements.
+    /// Multiply-adds without those on padding.
     pub macs_valid: u64,
     /// Plain element operations of the SFU.
     pub sfu: u64,
@@ -119,26 +122,26 @@ pub struct CoreWork {
     pub lx_bytes: u64,
     /// The most bytes of the scratchpad in use at once.
     pub lx_peak: u64,
-    /// Messages this core sent.
+    /// Messages that this core sends.
     pub ring: SmallVec<[RingMove; 1]>,
     /// Bytes from the host.
     pub host_in: u64,
     /// Bytes to the host.
     pub host_out: u64,
-    /// Of a product, the part of it that this core has. Presets with the section `product` charge it; the counts
-    /// above stay what the kernel does.
+    /// The part of a matrix product that this core computes. Presets with the section `product` derive its time from
+    /// this; the counts above are still those of the kernel.
     #[serde(skip)]
     pub tile: Option<ProductTile>,
 }
 
-/// A product that ends at the largest number of 64 bits; see [`CoreWork::is_countable`].
+/// The product of the factors, or `u64::MAX` where it is larger; see [`CoreWork::is_countable`].
 pub fn saturating_product<const N: usize>(factors: [u64; N]) -> u64 {
     factors.into_iter().fold(1, u64::saturating_mul)
 }
 
 impl CoreWork {
-    /// Whether everything that it counts is below the largest number of 64 bits, at which sums and
-    /// products end: a count that is there may have been more.
+    /// Whether no count has reached `u64::MAX`. Sums and products saturate there, so a count of `u64::MAX` may stand for
+    /// a larger number.
     pub fn is_countable(&self) -> bool {
         let counts = [
             self.reads.total_bytes(),
@@ -155,7 +158,7 @@ impl CoreWork {
         counts.iter().all(|n| *n < u64::MAX)
     }
 
-    /// Whether it did nothing that takes time.
+    /// Whether the core does nothing that takes time.
     pub fn is_idle(&self) -> bool {
         self.reads.bursts().is_empty()
             && self.writes.bursts().is_empty()
@@ -186,28 +189,28 @@ impl CoreWork {
         }
     }
 
-    /// Bytes of its messages, each counted on every link it crosses.
+    /// Bytes of the messages that the core sends, counted once for every link that they cross.
     pub fn ring_bytes(&self) -> u64 {
         self.ring.iter().fold(0, |sum, m| sum.saturating_add(m.bytes.saturating_mul(m.hops)))
     }
 }
 
-/// What an operation is, as far as figures of hardware tell operations apart.
+/// The kind of an operation, as far as the time model distinguishes kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum WorkKind {
-    /// Element by element.
+    /// An operation on each element.
     Pointwise,
-    /// A reduction within rows, along sticks.
+    /// A reduction along the stick dimension, within rows.
     RowReduction,
     /// A reduction across rows.
     CrossRowReduction,
     /// A matrix product.
     Matmul,
-    /// Many matrix products on operands in the default layout.
+    /// A batch of matrix products on operands in the default layout.
     BatchMatmulDefault {
-        /// How many.
+        /// The number of products.
         batch: u64,
     },
     /// A change of the stick dimension.
@@ -218,48 +221,48 @@ pub enum WorkKind {
     Upload,
     /// Device to host.
     Download,
-    /// Done by the host: down, computed there, up again.
+    /// An operation of the host: operands are downloaded, the host computes, results are uploaded.
     Fallback,
     /// Anything else.
     Other,
 }
 
 impl WorkKind {
-    /// Whether it is one matrix product or many.
+    /// Whether it is a matrix product or a batch of them.
     pub fn is_product(self) -> bool {
         matches!(self, WorkKind::Matmul | WorkKind::BatchMatmulDefault { .. })
     }
 
-    /// Whether the transfer engine does it and no core.
+    /// Whether the transfer engine does it, and no core.
     pub fn is_transfer(self) -> bool {
         matches!(self, WorkKind::Upload | WorkKind::Download | WorkKind::Fallback)
     }
 }
 
-/// An operation: its name, its kind, and what each core did; entry `i` is core `i`. Of a transfer,
-/// the single entry is the transfer engine.
+/// The work of an operation: entry `i` of `cores` is the work of core `i`. A transfer has a single entry, the work of the
+/// transfer engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OperationWork {
-    /// What to call it.
+    /// The name of the operation.
     pub name: String,
-    /// What it is.
+    /// The kind of the operation.
     pub kind: WorkKind,
-    /// What each core did.
+    /// The work of each core.
     pub cores: Vec<CoreWork>,
 }
 
-/// All cores together.
+/// The work of all cores of an operation, or of several operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct WorkTotals {
     /// Bytes read from device memory.
     pub bytes_in: u64,
     /// Bytes written to device memory.
     pub bytes_out: u64,
-    /// Bytes among them that hold no element.
+    /// Bytes of `bytes_in` and `bytes_out` that hold no element.
     pub padding_bytes: u64,
-    /// Multiply-adds, those on padding too.
+    /// Multiply-adds, including those on padding.
     pub macs: u64,
-    /// Multiply-adds on elements.
+    /// Multiply-adds without those on padding.
     pub macs_valid: u64,
     /// Element operations, plain and transcendental.
     pub sfu: u64,
@@ -269,20 +272,20 @@ pub struct WorkTotals {
     pub lx_bytes: u64,
     /// The largest scratchpad use of a core.
     pub lx_peak: u64,
-    /// Bytes over links of the ring.
+    /// Bytes of messages on the ring, counted once for every link that they cross.
     pub ring_bytes: u64,
-    /// Bytes that arrived over the ring and were read for another core too.
+    /// Bytes that arrived over the ring because another core had read them from memory.
     pub ring_in: u64,
     /// Bytes from the host.
     pub host_in: u64,
     /// Bytes to the host.
     pub host_out: u64,
-    /// Cores that did something.
+    /// The number of cores that were not idle.
     pub cores: usize,
 }
 
 impl OperationWork {
-    /// An operation by what each core did.
+    /// An operation from the work of each core.
     pub fn new(name: impl Into<String>, kind: WorkKind, cores: Vec<CoreWork>) -> OperationWork {
         OperationWork { name: name.into(), kind, cores }
     }
@@ -297,7 +300,7 @@ impl OperationWork {
         OperationWork { name: name.into(), kind, cores: vec![each; cores] }
     }
 
-    /// All cores together; sums end at the largest number of 64 bits.
+    /// The sums over all cores, saturating at `u64::MAX`.
     pub fn sum_over_cores(&self) -> WorkTotals {
         let mut t = WorkTotals::default();
         for core in &self.cores {
@@ -309,7 +312,8 @@ impl OperationWork {
 }
 
 impl WorkTotals {
-    /// Adds another's numbers, of the scratchpad and of cores the larger one.
+    /// Adds other totals. `lx_peak` and `cores` become the larger of both: the largest use of one scratchpad, and the most
+    /// cores of one operation.
     pub fn add_totals(&mut self, other: &WorkTotals) {
         let sums = [
             (&mut self.bytes_in, other.bytes_in),
@@ -332,7 +336,7 @@ impl WorkTotals {
         self.cores = self.cores.max(other.cores);
     }
 
-    /// The share of memory traffic that holds no element.
+    /// The share of the memory traffic that holds no element; 0 where there is no traffic.
     pub fn padding_share(&self) -> f64 {
         let all = self.bytes_in.saturating_add(self.bytes_out);
         if all == 0 { 0.0 } else { self.padding_bytes as f64 / all as f64 }

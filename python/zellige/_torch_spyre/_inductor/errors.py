@@ -1,11 +1,11 @@
-"""What the compiler refuses."""
+"""The error of programs that the compiler refuses."""
 
 from zellige import DeviceError
 
 
 class Unsupported(DeviceError):
-    """Something that the backend does not support. What the compiler itself refuses is a ``DeviceError`` with such a
-    message, so that ``except DeviceError`` catches both."""
+    """The program uses something that the backend does not support. It is a ``DeviceError``, because the compiler in Rust raises
+    ``DeviceError`` for what it refuses, so that ``except DeviceError`` catches both."""
 
     def __init__(self, thing) -> None:
         super().__init__(f"Spyre backend does not support: {thing}")

@@ -1,8 +1,8 @@
-"""Accesses to tensors as coordinates: which place every iteration of some loops reads or writes.
+"""Accesses to tensors as coordinates: which element each iteration of a loop nest reads or writes.
 
-An access is a position in memory as an expression in loops, ``4096*p0 + p1``; its coordinates are an expression for every
-dimension. The engine decomposes the position (``crates/stick/src/access.rs``); this module only reads and writes the
-expressions of sympy.
+An access is an offset in memory, written as an expression in loop variables, such as ``4096*p0 + p1``. Its coordinates are one
+expression per dimension. The engine decomposes the offset (``crates/stick/src/access.rs``); this module only converts between
+sympy's expressions and the terms of the engine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .errors import Unsupported
 
 
 def convert_modular_indexing(expr: sympy.Expr) -> sympy.Expr:
-    """The expression with Inductor's ``ModularIndexing(x, d, n)`` as a quotient and a remainder."""
+    """Rewrites Inductor's ``ModularIndexing(x, d, n)`` as ``(x // d) % n``."""
 
     def plain(base, divisor, modulus):
         return sympy.Mod(base if divisor == 1 else FloorDiv(base, divisor), modulus)
@@ -34,13 +34,16 @@ def compute_coordinates(
     index: sympy.Expr,
     indirect_sizes: Mapping[sympy.Symbol, int] | None = None,
 ) -> list[sympy.Expr]:
-    """The coordinates of an access in a box of ``size`` and ``stride``, of the host or of the device.
+    """The coordinates of an access in a tensor of ``size`` and ``stride``, on the host or on the device.
 
-    For all values of the loops, the sum of the coordinates times the strides is ``index``. Dimensions of size 1, and strides
-    of 0 or less, take no part. Symbols that are no loops are left out, unless ``indirect_sizes`` is given: then it has the
-    number of values of each.
+    Law: for all values of the loops, the sum of the coordinates times the strides is ``index``. Dimensions of size 1, and
+    dimensions with a stride of 0 or less, have the coordinate 0.
 
-    Raises ``Unsupported`` where a loop runs backwards, steps between two elements, or is no multiple of anything.
+    ``var_ranges`` has the number of values of each loop variable. Other symbols are ignored by default; with
+    ``indirect_sizes``, which has the numbers of their values, they are treated like loop variables.
+
+    Raises ``Unsupported`` where a loop runs backwards, a step is not a whole number of elements, or ``index`` is not a sum of
+    multiples of the strides.
     """
     atoms, offset = _terms(convert_modular_indexing(index), var_ranges, indirect_sizes)
     loops = [(count, step) for _, count, step in atoms]
@@ -63,14 +66,14 @@ def _written(atom, multiplier, divisor, modulus):
 
 
 def _terms(index, ranges, indirect_sizes):
-    """What moves in an index (loops, and quotients and remainders of loops), each with its number of values and its step; and
-    the constant."""
+    """Splits an index into a list of ``(atom, number of values, step)`` and a constant. An atom is a loop variable, or a quotient
+    or remainder of one."""
     atoms, offset = [], 0
     terms = (t for part in sympy.Add.make_args(index) for t in sympy.Add.make_args(sympy.expand_mul(part, deep=False)))
     for term in terms:
         step, atom = term.as_coeff_Mul()
         if not step.is_Integer:
-            raise Unsupported(f"the access {index} steps by {step}: a whole number of elements is wanted")
+            raise Unsupported(f"the access {index} steps by {step}, which is not a whole number of elements")
         if atom == 1:
             offset += int(step)
             continue
@@ -81,12 +84,12 @@ def _terms(index, ranges, indirect_sizes):
             raise Unsupported(f"the access {index} runs backwards along {atom}: device coordinates only ascend")
         if count > 1:
             atoms.append((atom, count, int(step)))
-    # The order of the terms decides nothing but the order in which a sum is written.
+    # Sorted, so that the terms of a sum are always written in the same order; its value does not depend on the order.
     return sorted(atoms, key=lambda a: (-a[2], str(a[0]))), offset
 
 
 def _count(expr, ranges, indirect_sizes) -> int | None:
-    """An expression is one of ``0..count``; None where it has symbols that are left out."""
+    """A ``count`` such that the values of an expression are in ``0..count``; None where it has symbols that are ignored."""
     if expr.is_Symbol:
         if expr in ranges:
             return _number(ranges[expr])
@@ -94,7 +97,7 @@ def _count(expr, ranges, indirect_sizes) -> int | None:
             return None
         if expr not in indirect_sizes:
             known = ", ".join(map(str, [*ranges, *indirect_sizes])) or "none"
-            raise Unsupported(f"{expr} has no range: known are {known}")
+            raise Unsupported(f"{expr} has no range; the symbols with a range: {known}")
         return _number(indirect_sizes[expr])
     if expr.is_Integer and expr >= 0:
         return int(expr) + 1
@@ -115,7 +118,7 @@ def _count(expr, ranges, indirect_sizes) -> int | None:
             return None
         tops = [count - 1 for count in counts]
         return (sum(tops) if expr.is_Add else math.prod(tops)) + 1
-    raise Unsupported(f"{expr} in an access: sums of loops, and of their quotients and remainders by numbers, are wanted")
+    raise Unsupported(f"{expr} in an access; accepted are sums of loops, and of their quotients and remainders by integers")
 
 
 def _number(value) -> int:
@@ -127,8 +130,8 @@ def _number(value) -> int:
 
 
 def matching_dim(coords: Sequence[sympy.Expr], expr: sympy.Expr) -> int | None:
-    """The dimension along which an expression of one loop moves: the only coordinate that takes all of its values. None where
-    there is no such coordinate, where there are several, and for expressions of more than one loop or of none."""
+    """The dimension that an expression of one loop variable indexes: the only one whose coordinate takes all values of the
+    expression. None if no dimension or several do, and for an expression of no or of several loop variables."""
     expr = sympy.sympify(expr)
     if len(expr.free_symbols) != 1:
         return None
@@ -138,8 +141,8 @@ def matching_dim(coords: Sequence[sympy.Expr], expr: sympy.Expr) -> int | None:
 
 
 def _takes_values_of(coordinate, expr, loop) -> bool:
-    """Whether a coordinate takes all values of an expression, as far as their forms (``p`` and ``p % n``, plus a constant)
-    tell."""
+    """Whether a coordinate takes all values of an expression of the same loop variable ``p``. Their constants must be equal; apart
+    from them, the coordinate must be ``p``, or ``p % n`` where the expression is ``p % m`` with ``m <= n``."""
     if coordinate.free_symbols != {loop} or coordinate.subs(loop, 0) != expr.subs(loop, 0):
         return False
     coordinate, expr = coordinate - coordinate.subs(loop, 0), expr - expr.subs(loop, 0)
@@ -150,12 +153,13 @@ def _takes_values_of(coordinate, expr, loop) -> bool:
 
 
 def tiling_expr_to_device_expr(device_size: Sequence[int], stride_map: Sequence[int], index: sympy.Expr) -> sympy.Expr:
-    """How far a step of the host moves on the device, in elements: ``index`` is linear in its symbols, and so is the result.
-    A step that crosses no whole device dimension is ``Unsupported``."""
+    """The device offset, in elements, for a host offset ``index``. ``index`` is linear in its symbols, and so is the
+    result: each symbol is multiplied by the device distance of one step. Raises ``Unsupported`` as
+    :func:`compute_coordinates` does for a step."""
     index, moved = sympy.sympify(index), sympy.S.Zero
     inside = [math.prod(int(n) for n in device_size[d + 1 :]) for d in range(len(device_size))]
     for loop in sorted(index.free_symbols, key=str):
-        # One step: of two values the second one is it.
+        # With a loop of two values, the coordinates at the value 1 are those of one step.
         step = index.coeff(loop)
         coordinates = compute_coordinates(device_size, stride_map, {loop: 2}, step * loop)
         moved += loop * sum(c.subs(loop, 1) * by for c, by in zip(coordinates, inside))

@@ -136,6 +136,6 @@ def _terms(key, coordinate, ranges) -> list[tuple[sympy.Symbol, int, int]]:
             core, divisor = sympy.fraction(sympy.together(core.args[0]))
             core = core.args[0] if isinstance(core, sympy.Mod) else core
         if not core.is_Symbol or core not in ranges or not multiplier.is_Integer or not sympy.sympify(divisor).is_Integer:
-            raise Unsupported(f"{named_key(key)}: the coordinate {coordinate}; sums of loops, and of their quotients and remainders by numbers, are accepted")
+            raise Unsupported(f"{named_key(key)}: the coordinate {coordinate}; accepted are sums of loops, and of their quotients and remainders by integers")
         found.append((core, int(multiplier), int(divisor)))
     return found
