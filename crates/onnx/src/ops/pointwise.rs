@@ -144,8 +144,16 @@ fn fold_binary(op: &str, a: &TensorLiteral, b: &TensorLiteral) -> Result<Option<
                     },
                     |a, b| a - b * (a / b).floor(),
                 ),
-                "Max" => (|a, b| Some(a.max(b)), f64::max),
-                "Min" => (|a, b| Some(a.min(b)), f64::min),
+                // `f64::max` drops a NaN, and the operations `maximum` and `minimum`, which run where an operand is not
+                // known, propagate it.
+                "Max" => (
+                    |a, b| Some(a.max(b)),
+                    |a, b| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) },
+                ),
+                "Min" => (
+                    |a, b| Some(a.min(b)),
+                    |a, b| if a.is_nan() || b.is_nan() { f64::NAN } else { a.min(b) },
+                ),
                 "Pow" => (|a, b| a.checked_pow(u32::try_from(b).ok()?), f64::powf),
                 _ => return Ok(None),
             };
@@ -573,4 +581,24 @@ fn lower_shrink(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let low = n.emit_part("low", "where", &low)?;
     let high = [high, down, low].map(GraphOperand::Tensor);
     Ok(vec![n.emit_result_as(dtype, "where", &high)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folded_max_and_min_propagate_nan_as_their_operations_do() {
+        let pair = |data: Vec<f64>| TensorLiteral {
+            dtype: Dtype::Float32,
+            shape: vec![2],
+            data: LiteralNumbers::Float(data),
+        };
+        let known = (pair(vec![f64::NAN, 1.0]), pair(vec![1.0, f64::NAN]));
+        for op in ["Max", "Min"] {
+            let folded = fold_binary(op, &known.0, &known.1).expect("floats").expect("foldable");
+            let LiteralNumbers::Float(found) = folded.data else { panic!("{op} of floats") };
+            assert!(found.iter().all(|x| x.is_nan()), "{op} gives {found:?}");
+        }
+    }
 }
