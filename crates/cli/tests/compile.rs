@@ -82,7 +82,7 @@ fn compile_says_what_was_decided() {
     }
     let json: Value =
         serde_json::from_str(&f.stdout(&["compile", &example("softmax"), "--json"])).expect("JSON");
-    assert_eq!(json["version"], 3);
+    assert_eq!(json["version"], 4);
     assert!(json["summary"]["latency_us"].as_f64().expect("a number") > 0.0);
     let explained = f.stdout(&["compile", &example("transposed-sum"), "--explain", "p"]);
     assert!(explained.contains("* ") && explained.contains("sticks of 64"), "{explained}");

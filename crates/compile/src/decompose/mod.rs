@@ -1,6 +1,6 @@
 //! Decomposition of operations that the card has no instruction for into those it has.
 //!
-//! What torch-spyre decomposes too ([`OpDecomposition::Parts`](zellige_op::OpDecomposition::Parts)) becomes native and
+//! What torch-spyre decomposes too ([`OpDecomposition::Parts`]) becomes native and
 //! custom operations here; the parts of `y` are named `y.part`, and the last one keeps the name, the pin and the place
 //! in the source.
 //!
