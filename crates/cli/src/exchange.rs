@@ -50,7 +50,7 @@ pub(crate) fn run_exchange(args: &ExchangeArgs) -> Result<ExitCode> {
         std::fs::read_to_string(&args.file).with_context(|| args.file.display().to_string())?
     };
     let mut request: Map<String, Value> = serde_json::from_str(&text)
-        .with_context(|| format!("{} is no JSON object", args.file.display()))?;
+        .with_context(|| format!("{} is not a JSON object", args.file.display()))?;
     match request.insert("op".into(), json!("exchange")) {
         None => {}
         Some(Value::String(op)) if op == "exchange" => {}
