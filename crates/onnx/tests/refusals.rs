@@ -172,7 +172,7 @@ fn tensors_have_as_many_elements_as_their_shape() {
             .concat(),
     );
     let told = sixteen.refusal();
-    assert!(told.contains("it is float16 beside float32"), "{told}");
+    assert!(told.contains("it is float16, operand 0 is float32"), "{told}");
 }
 
 #[test]
