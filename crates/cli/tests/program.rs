@@ -517,7 +517,10 @@ fn bench_refuses_what_is_no_move() {
         (r#"{"src":"S[4:1]","dst":"S[4:1","shape":[4],"dtype":"int8"}"#, "expected"),
         (r#"{"src":"S[4:1]","dst":"S[4:0]","shape":[4],"dtype":"int8"}"#, "--case: "),
         (r#"{"src":"S[4:1]","dst":"S[4:1]","shape":[5],"dtype":"int8"}"#, "--case: "),
-        (r#"{"src":"S[4:1]","dst":"S[4:1]","shape":[4],"dtype":"int4"}"#, "4 bits is not a whole number"),
+        (
+            r#"{"src":"S[4:1]","dst":"S[4:1]","shape":[4],"dtype":"int4"}"#,
+            "4 bits is not a whole number",
+        ),
         (
             r#"{"src":"S[17179869184:1]","dst":"S[17179869184:1]","shape":[17179869184],"dtype":"int8"}"#,
             "may touch at most",
