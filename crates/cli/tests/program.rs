@@ -523,7 +523,7 @@ fn bench_refuses_what_is_no_move() {
         ),
         (
             r#"{"src":"S[17179869184:1]","dst":"S[17179869184:1]","shape":[17179869184],"dtype":"int8"}"#,
-            "may touch at most",
+            "may access at most",
         ),
     ] {
         let out = zellige(&["bench", "moves", "--case", case, "--rounds", "1"]);
