@@ -111,6 +111,9 @@ fn bad_input_is_refused_with_its_place() {
     let cases = [
         ("destination", json!({"1": [["mb", 0, 8]]}), "core 1 needs element [4, 0], which no core"),
         ("source", json!({"0": [["m", 0, 4]]}), "there is no dimension `m`; there are mb, out"),
+        ("source", json!({"4294967295": []}), "cores have numbers from 0 to 4095"),
+        ("cores", json!(0), "1 to 4096 are accepted"),
+        ("cores", json!(1_i64 << 40), "1 to 4096 are accepted"),
         ("source", json!({"a": []}), "`a` is no number of a core"),
         ("source", json!({"0": [["mb", 0, 9]]}), "whose extent is 8"),
         ("source", json!({"0": [["mb", 0, 2], ["mb", 4, 6]]}), "has a list of boxes"),

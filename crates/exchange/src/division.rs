@@ -8,9 +8,13 @@ use zellige_layout::{Axis, Iter, Layout};
 /// The number of a core.
 pub type CoreNumber = u32;
 
-/// The most boxes of a division. The table of a card has one for each of its 32 cores; the limit bounds what a request
-/// can ask for.
-const MAX_BOXES: usize = 1 << 16;
+/// The most boxes of a division. The table of a card has one for each of its 32 cores. Every box is compared with the
+/// others of its core, so that the limit bounds the square of it: some ten million comparisons.
+const MAX_BOXES: usize = 1 << 13;
+
+/// One more than the highest number of a core. The links of a ring are listed, one for each core up to the highest, so
+/// that a number like 4,000,000,000 would take gibibytes for a tensor of one element.
+pub const MAX_CORES: CoreNumber = 1 << 12;
 
 /// The most cells of a layout that are looked at to find its boxes. A cell is a box whose elements are on the same
 /// cores; a layout of a card has as many as its cores.
@@ -154,6 +158,9 @@ fn check_shape(shape: &[i64]) -> Result<()> {
 }
 
 fn check_box(core: CoreNumber, part: &TensorBox, shape: &[i64]) -> Result<()> {
+    if core >= MAX_CORES {
+        return Err(ExchangeError::NoSuchCore { core });
+    }
     if part.ranges().len() != shape.len() {
         let (found, expected) = (part.ranges().len(), shape.len());
         return Err(ExchangeError::Rank { core, found, expected });

@@ -17,6 +17,12 @@ pub enum ExchangeError {
         /// The shape.
         shape: Vec<i64>,
     },
+    /// A number that no core has.
+    #[error("core {core}: cores have numbers from 0 to {}", crate::MAX_CORES - 1)]
+    NoSuchCore {
+        /// The number.
+        core: CoreNumber,
+    },
     /// A box that is not inside the tensor.
     #[error(
         "core {core}: [{begin}, {end}) is no part of dimension {dim}, whose extent is {extent}; a part begins at 0 or \

@@ -39,7 +39,7 @@ mod ring;
 mod tensor_box;
 
 pub use certificate::ExchangeCertificate;
-pub use division::{CoreNumber, TensorDivision};
+pub use division::{CoreNumber, MAX_CORES, TensorDivision};
 pub use error::{ExchangeError, Result};
 pub use plan::{CoreExchange, CoreSend, MovementClass};
 pub use ring::RingLoads;

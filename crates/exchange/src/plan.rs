@@ -8,6 +8,10 @@ use crate::tensor_box::TensorBox;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+/// The most pairs of a reader and a holder among which senders are chosen. A division of a card has some thousand; many
+/// copies on both sides would otherwise take hours.
+const MAX_CHOICES: u128 = 1 << 24;
+
 /// A box of elements that one core sends. The core may be one of the destinations: it then keeps a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CoreSend {
@@ -90,6 +94,12 @@ impl CoreExchange {
         if let Some(SharedRegion { elements, needers, .. }) = orphan {
             let element = elements.ranges().iter().map(|(begin, _)| *begin).collect();
             return Err(ExchangeError::NoHolder { core: needers[0], element });
+        }
+        let choices: u128 =
+            regions.iter().map(|r| r.holders.len() as u128 * r.needers.len() as u128).sum();
+        if choices > MAX_CHOICES {
+            let what = "pairs of a core that needs a part and one that holds it";
+            return Err(ExchangeError::TooLarge { what, count: choices, limit: MAX_CHOICES });
         }
         let highest = source.parts().chain(destination.parts()).map(|(core, _)| core).max();
         let cores = highest.map_or(0, |core| core.saturating_add(1));

@@ -134,6 +134,17 @@ fn bad_divisions_are_refused_with_the_place() {
     assert!(refused(&[4], &[(2, 5)]).starts_with("core 3: [2, 5) is no part of dimension 0"));
     assert!(refused(&[4], &[(2, 2)]).contains("at least one element"));
     assert!(refused(&[4, 4], &[(0, 4)]).contains("a box of 1 dimensions in a tensor of 2"));
+    let far = TensorDivision::new(&[4], [(u32::MAX, part(&[(0, 4)]))]).unwrap_err().to_string();
+    assert!(far.ends_with("cores have numbers from 0 to 4095"), "{far}");
+    // 2048 cores hold everything, and 2048 others need parts that begin at 2048 places.
+    let copies = |cores: std::ops::Range<u32>| {
+        TensorDivision::new(&[8192], cores.map(|c| (c, part(&[(0, 8192)])))).unwrap()
+    };
+    assert!(CoreExchange::between(&copies(0..2048), &copies(2048..4096)).is_ok());
+    let striped = (0..2048).map(|c| (c + 2048, part(&[(i64::from(c), 8192)])));
+    let striped = TensorDivision::new(&[8192], striped).unwrap();
+    let many = CoreExchange::between(&copies(0..2048), &striped).unwrap_err().to_string();
+    assert!(many.contains("at most 16777216 are listed"), "{many}");
     let slices = |slices: &[(usize, i64, i64)]| TensorDivision::from_slices(&[6, 4], &[0], slices);
     assert!(slices(&[(1, 1, 3)]).unwrap_err().to_string().contains("a divisor of 4"));
     assert!(slices(&[(2, 1, 3)]).is_err() && slices(&[(0, 0, 3)]).is_err());

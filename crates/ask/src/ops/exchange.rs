@@ -7,15 +7,12 @@ use crate::request::{Request, parse_int, parse_ints};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use zellige_exchange::{
-    CoreExchange, CoreNumber, CoreSend, ExchangeError, TensorBox, TensorDivision,
+    CoreExchange, CoreNumber, CoreSend, ExchangeError, MAX_CORES, TensorBox, TensorDivision,
 };
 use zellige_layout::{AxisKind, LayoutError};
 
 /// The most sends that an answer lists.
 const MAX_LISTED_SENDS: usize = 1 << 16;
-
-/// The most cores whose slices a request can name.
-const MAX_CORES: i64 = 1 << 16;
 
 /// Cores of the ring, where the request does not say how many: those of the card.
 const DEFAULT_RING_CORES: i64 = 32;
@@ -46,7 +43,10 @@ pub(super) fn answer_exchange(r: &Request) -> OpAnswer {
     let source = read_division(r, "source", &shape)?;
     let destination = read_division(r, "destination", &shape)?;
     let cores = r.optional_int("cores")?.unwrap_or(DEFAULT_RING_CORES);
-    let cores = CoreNumber::try_from(cores.clamp(1, MAX_CORES)).unwrap_or(1);
+    let ring = CoreNumber::try_from(cores).ok().filter(|n| (1..=MAX_CORES).contains(n));
+    let ring = ring.ok_or_else(|| {
+        bad_field("cores", format!("a ring of {cores} cores; 1 to {MAX_CORES} are accepted"))
+    })?;
     let plan = CoreExchange::between(&source, &destination).map_err(|e| refuse_exchange(&e))?;
     if plan.sends().len() > MAX_LISTED_SENDS {
         let message = format!(
@@ -75,7 +75,7 @@ pub(super) fn answer_exchange(r: &Request) -> OpAnswer {
         "receiving_cores": received.len(),
         "busiest_sender": busiest(sent),
         "busiest_receiver": busiest(received),
-        "busiest_link_bytes": bytes(plan.ring_loads(cores).busiest()),
+        "busiest_link_bytes": bytes(plan.ring_loads(ring).busiest()),
         "sends": plan.sends().iter().map(send_json).collect::<Vec<_>>(),
     }))
 }
@@ -164,7 +164,7 @@ fn read_rule(
     let [begin, end, step] = cores[..] else {
         return Err(bad_field(field, "`cores` is [begin, end, step]"));
     };
-    if begin < 0 || end < begin || step < 1 || end > MAX_CORES {
+    if begin < 0 || end < begin || step < 1 || end > i64::from(MAX_CORES) {
         let range = format!("`cores` [{begin}, {end}, {step}] is no range of cores");
         return Err(bad_field(
             field,
