@@ -53,7 +53,10 @@ function accessCard(subject: Subject, info: Sheets, state: AccessState, drawing:
   const [kind = "column", ...rest] = state.access.split(/\s+/);
   const shape = info.shape;
   const [rows, cols] = [shape.at(-2) ?? 1, shape.at(-1) ?? 1];
-  const choose = (next: string) => events.change({ ...state, access: next });
+  // `state` may be the whole state of the page as it was when this card was drawn. Only the access is changed, so that
+  // an element or a slab that was picked since then stays.
+  const change = (next: Partial<AccessState>) => events.change({ access: state.access, vector: state.vector, ...next });
+  const choose = (access: string) => change({ access });
   const kinds = ["column", "row", "ldmatrix", "lanes"] as const;
   const tabs = h("div", { class: "segmented", role: "group", "aria-label": "Access" }, ...kinds.map((k) => h("button", {
     type: "button", "aria-pressed": String(k === kind),
@@ -72,7 +75,7 @@ function accessCard(subject: Subject, info: Sheets, state: AccessState, drawing:
   }
   if (kind !== "ldmatrix") {
     controls.append(select("elements per lane", [1, 2, 4, 8, 16].map((n) => [String(n), String(n)] as const), String(state.vector),
-      (v) => events.change({ ...state, vector: Number(v) })));
+      (v) => change({ vector: Number(v) })));
   }
   if (kind === "lanes") {
     const input = h("input", { class: "mono wide", value: rest.join(" "), placeholder: "0,0 1,0 2,0", spellcheck: "false", onchange: () => choose(`lanes ${input.value.trim()}`.trim()) });

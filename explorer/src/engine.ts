@@ -52,6 +52,8 @@ export interface Sheets {
   bits: number;
   /** The width of an element, and where it comes from. */
   element: string;
+  /** Whether the text of the layout says its width, so that the dtype of the page does not count. */
+  element_from_text: boolean;
   sticks: boolean;
   swizzled: boolean;
   axes: { name: string; kind: string }[];
@@ -92,6 +94,8 @@ export interface Steps {
 export interface Described { coord: number[]; index: number; steps: Steps; spots: Partial<Record<Side, Spot[]>> }
 export interface Inspected { state: "element" | "padding" | "gap" | "nothing"; place: Place | null; elements: Described[]; count: number }
 
+export interface Found { count: number; elements: { coord: number[]; spots: Partial<Record<Side, Spot[]>> }[] }
+
 export interface Phase { lanes: number[]; banks: number[]; words: { bank: number; words: number[] }[]; ways: number }
 export interface Conflicts { ways: number; conflict_free: boolean; phases: Phase[] }
 export interface Preset { name: string; title: string; group: string; shape: number[]; dtype: string; layout: string }
@@ -105,6 +109,8 @@ export interface Subject {
   shape?: number[];
   dtype?: string;
   color_by?: string;
+  /// Another layout of the shape, whose places give the elements their colours.
+  color_layout?: string;
   sticks?: boolean;
 }
 
@@ -125,9 +131,38 @@ export async function start(): Promise<void> {
   await init({ module_or_path: await new Response(stream).arrayBuffer() });
 }
 
+/// An integer beyond 2^53, which a number of JavaScript would round: it shows its own digits, and is sent back as them.
+class ExactInteger extends Number {
+  constructor(private readonly digits: string) {
+    super(digits);
+  }
+
+  override toString(): string {
+    return this.digits;
+  }
+
+  override toLocaleString(): string {
+    return BigInt(this.digits).toLocaleString("en");
+  }
+
+  toJSON(): unknown {
+    const { rawJSON } = JSON as unknown as { rawJSON?: (text: string) => unknown };
+    return rawJSON ? rawJSON(this.digits) : Number(this);
+  }
+}
+
+/// An answer as values. Integers that a number cannot hold keep their digits, where the browser tells them.
+function readAnswer(text: string): unknown {
+  // A reviver is called for every value, so it is used for answers that have such integers only.
+  if (!/\d{16}/.test(text)) return JSON.parse(text);
+  const exact = (_: string, value: unknown, context?: { source?: string }): unknown =>
+    typeof value === "number" && !Number.isSafeInteger(value) && context?.source && /^-?\d+$/.test(context.source) ? new ExactInteger(context.source) : value;
+  return (JSON.parse as (text: string, reviver: typeof exact) => unknown)(text, exact);
+}
+
 /// The answer to a request; throws [`Refused`].
 export function ask<T>(op: string, fields: object): T {
-  const reply = JSON.parse(answer(JSON.stringify({ op, ...fields }))) as { ok?: T; error?: Fault };
+  const reply = readAnswer(answer(JSON.stringify({ op, ...fields }))) as { ok?: T; error?: Fault };
   if (reply.error) throw new Refused(reply.error);
   return reply.ok as T;
 }

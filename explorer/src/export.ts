@@ -8,7 +8,8 @@ export interface Drawn { pictures(): HTMLCanvasElement[]; svg(): string | null }
 
 const GAP = 16;
 
-function save(name: string, blob: Blob): void {
+/// Hands a file to the reader.
+export function save(name: string, blob: Blob): void {
   const url = URL.createObjectURL(blob);
   const link = h("a", { href: url, download: name });
   document.body.append(link);
@@ -19,7 +20,8 @@ function save(name: string, blob: Blob): void {
 
 /// The scenes of layouts, as `zellige show --svg` writes them, one above the other.
 export function scenes(subjects: Subject[]): string | null {
-  const found = subjects.map((s) => tryAsk<{ svg: string }>("draw", { ...s, max_cells: 4096 })?.svg).filter((s) => s !== undefined);
+  // A scene has the colours of its own layout.
+  const found = subjects.map(({ color_layout: _, ...s }) => tryAsk<{ svg: string }>("draw", { ...s, max_cells: 4096 })?.svg).filter((s) => s !== undefined);
   if (found.length < 2) return found[0] ?? null;
   const parser = new DOMParser();
   const parts = found.map((s) => parser.parseFromString(s, "image/svg+xml").documentElement);

@@ -2,7 +2,7 @@
 
 import { analysis, accessRequest } from "./analysis";
 import { add, Choice, entry, fill, h, plural, say, show } from "./dom";
-import { ask, hasBanks, named, Refused, tryAsk, type Conflicts, type Fault, type Inspected, type Preset, type Sheets, type Side, type Spot, type Subject } from "./engine";
+import { ask, hasBanks, named, Refused, tryAsk, type Conflicts, type Found, type Fault, type Inspected, type Preset, type Sheets, type Side, type Spot, type Subject } from "./engine";
 import { scenes } from "./export";
 import { LayoutField } from "./field";
 import { formula, sentence } from "./formula";
@@ -10,7 +10,7 @@ import { Grid, type Mark } from "./grid/grid";
 import type { Hit } from "./grid/geometry";
 import { Links } from "./links";
 import { Notations, notationNames } from "./notations";
-import { numbers, type State, type Store } from "./state";
+import { numbers, readPlace, type State, type Store } from "./state";
 
 const DTYPES = ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "int64", "int32", "int16", "int8", "uint8", "bool"];
 const SIDES: Side[] = ["logical", "physical", "host"];
@@ -41,6 +41,10 @@ export class LayoutView {
   private readonly swizzle = new Choice("swizzle", (mode) => this.chooseMode(mode));
   private readonly color = new Choice("colour by", (color) => this.store.set({ color }));
   private readonly arrangement = new Choice("arrange", (arrange) => this.store.set({ arrange }));
+  private readonly goal = entry({ size: 16, "aria-label": "Go to an element or a place", placeholder: "3,5 or laneid 3", spellcheck: "false", type: "search" }, (find) => this.goTo(find));
+  private readonly answer = h("p", { class: "hint", role: "status" });
+  private found: Found | null = null;
+  private sought = "";
   private readonly sliders = h("div", { class: "sliders" });
   private readonly legend = h("div", { class: "legend" });
   private readonly notes = h("div", { class: "notes" });
@@ -88,7 +92,9 @@ export class LayoutView {
         h("div", { class: "headline" }, this.title, this.facts),
         this.field.element,
         h("div", { class: "controls" }, h("label", { class: "field" }, h("span", {}, "shape"), this.shape),
-          this.dtype.element, this.reading.element, this.swizzle.element, this.color.element, this.arrangement.element)),
+          this.dtype.element, this.reading.element, this.swizzle.element, this.color.element, this.arrangement.element,
+          h("label", { class: "field" }, h("span", {}, "go to"), this.goal)),
+        this.answer),
       this.pair, this.legend, this.notes, this.formula, this.others.element, this.cards);
     addEventListener("scroll", () => this.connect(), { passive: true });
     addEventListener("resize", () => this.connect());
@@ -159,6 +165,7 @@ export class LayoutView {
     }
     this.drawLegend(info);
     this.inspectPick(state);
+    this.search(state, info);
     this.reveal(state);
     this.analyse(state, info);
     this.showFormula();
@@ -183,6 +190,56 @@ export class LayoutView {
       },
     });
     this.summarize(info, state);
+  }
+
+  /// Goes to what was written: an element is picked, the elements of a place are outlined.
+  private goTo(find: string): void {
+    const coord = numbers(find);
+    const info = this.info;
+    if (!coord?.length || !info || coord.length !== info.shape.length || coord.some((c, i) => c < 0 || c >= info.shape[i]!)) {
+      this.store.set({ find });
+      return;
+    }
+    this.revealed = "";
+    this.store.set({ find, pick: coord.join(","), ...(coord.length > 2 ? { slab: coord.slice(0, -2).join(",") } : {}) });
+  }
+
+  /// Looks for the elements of the place that is searched for, and says what was found.
+  private search(state: State, info: Sheets): void {
+    show(this.goal, state.find);
+    const key = JSON.stringify([this.shown, state.find]);
+    if (key === this.sought) return;
+    this.sought = key;
+    this.found = null;
+    const text = state.find.trim();
+    const tell = (message: string, wrong = false) => {
+      this.answer.textContent = message;
+      this.answer.className = wrong ? "error" : "hint";
+      this.answer.hidden = message === "";
+    };
+    if (text === "") return tell("");
+    const axes = info.axes.map((a) => a.name);
+    const example = `${info.shape.map(() => "0").join(",")}${axes.length ? ` or ${axes[0]} 3` : ""}`;
+    const coord = numbers(text);
+    if (coord?.length) {
+      if (coord.length !== info.shape.length) return tell(`An element of this tensor has ${plural(info.shape.length, "index").replace("indexs", "indices")}; write ${example}.`, true);
+      const outside = coord.findIndex((c, i) => c < 0 || c >= info.shape[i]!);
+      return outside < 0 ? tell("") : tell(`Index ${coord[outside]} of dimension ${outside} is outside of 0 to ${info.shape[outside]! - 1}.`, true);
+    }
+    const place = readPlace(text);
+    if (!place) return tell(`\`${text}\` is neither an element nor a place; write ${example}.`, true);
+    try {
+      this.found = ask<Found>("find", { ...this.subject, place });
+    } catch (e) {
+      if (!(e instanceof Refused)) throw e;
+      return tell(e.fault.message, true);
+    }
+    const first = this.found.elements[0];
+    tell(`${text}: ${plural(this.found.count, "element")}${this.found.count > this.found.elements.length ? `, the first ${this.found.elements.length} are outlined` : first ? ", outlined" : ""}.`);
+    for (const side of first ? SIDES : []) {
+      const spot = first!.spots[side]?.[0];
+      if (spot) this.grids[side].reveal(spot);
+    }
   }
 
   private draw(on: boolean): void {
@@ -215,7 +272,7 @@ export class LayoutView {
   }
 
   private summarize(info: Sheets, state: State): void {
-    const parts = [`${info.shape.join(" × ") || "scalar"}`, plural(info.size, "element"), state.dtype, info.notation === "tirx" ? "" : `${info.notation} notation`];
+    const parts = [`${info.shape.join(" × ") || "scalar"}`, plural(info.size, "element"), info.element_from_text ? info.element : state.dtype, info.notation === "tirx" ? "" : `${info.notation} notation`];
     fill(this.facts, parts.filter(Boolean).join(" · "));
     const access = hasBanks(info) ? accessRequest(state.access) : null;
     const result = access && tryAsk<Conflicts>("conflicts", { ...named(this.subject), dtype: state.dtype, shape: info.shape, access, vector: state.vector });
@@ -231,7 +288,9 @@ export class LayoutView {
     show(this.shape, state.shape || (this.element.classList.contains("stale") ? "" : info?.shape.join("x") ?? ""));
     const own = info && !this.element.classList.contains("stale") ? ` (${info.notation})` : "";
     this.reading.set([["", `automatic${own}`], ...notationNames().map(([n, title]) => [n, `${n}: ${title}`] as const)], state.notation);
-    this.dtype.set(DTYPES.map((d) => [d, d] as const), state.dtype);
+    // Where the text says the width of its elements, another dtype would change nothing that is drawn.
+    const said = info?.element_from_text && !this.element.classList.contains("stale");
+    this.dtype.set(said ? [[state.dtype, `${info.bits} bits (of the text)`]] : DTYPES.map((d) => [d, d] as const), state.dtype);
     this.swizzle.element.hidden = !info || !hasBanks(info);
     if (info && hasBanks(info)) this.swizzle.set(MODES.map((m) => [m, m] as const), this.mode);
     this.color.set([["", info ? `automatic (${info.color_by})` : "automatic"], ...(info?.color_choices ?? []).map((c) => [c, c] as const)], state.color);
@@ -391,6 +450,9 @@ export class LayoutView {
         for (const side of SIDES) for (const spot of element.spots[side] ?? []) marks.push({ side, spot, style });
       }
     };
+    for (const element of this.found?.elements ?? []) {
+      for (const side of SIDES) for (const spot of element.spots[side] ?? []) marks.push({ side, spot, style: "found" });
+    }
     put(this.picked, "pick");
     put(this.hovered, "hover");
     for (const side of SIDES) this.grids[side].mark(marks);

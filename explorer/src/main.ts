@@ -2,17 +2,19 @@
 
 import { fill, h, say } from "./dom";
 import { start, type Preset } from "./engine";
-import { exportPng, exportSvg, type Drawn } from "./export";
+import { CompareView } from "./compare-view";
+import { exportPng, exportSvg, save, type Drawn } from "./export";
 import { Gallery } from "./gallery";
 import { LayoutView, presetOf } from "./layout-view";
 import { ModelView } from "./model/view";
 import { MoveView } from "./move-view";
 import { OperatorsView } from "./operators";
 import { ReshardView } from "./reshard-view";
-import { Store, type State, type Tab } from "./state";
+import { pageWith } from "./save-page";
+import { isFromLaterPage, Store, type State, type Tab } from "./state";
 import { onTheme, startTheme, toggleTheme } from "./theme";
 
-const TABS: [Tab, string][] = [["layout", "Layout"], ["operators", "Operators"], ["move", "Move"], ["reshard", "Reshard"], ["model", "Model"]];
+const TABS: [Tab, string][] = [["layout", "Layout"], ["operators", "Operators"], ["compare", "Compare"], ["move", "Move"], ["reshard", "Reshard"], ["model", "Model"]];
 
 interface View extends Drawn { element: HTMLElement; update(state: State): void; themed(): void }
 
@@ -22,13 +24,14 @@ async function main(): Promise<void> {
   const main = document.getElementById("main")!;
   await start();
   const gallery = new Gallery(document.getElementById("gallery")!, (p: Preset) => store.set({
-    tab: store.get().tab === "operators" ? "operators" : "layout", operands: {}, layout: p.layout, shape: "", dtype: p.dtype, pick: example(p.shape), slab: "", color: "",
+    tab: ["operators", "compare"].includes(store.get().tab) ? store.get().tab : "layout", operands: {}, layout: p.layout, shape: "", dtype: p.dtype, pick: example(p.shape), slab: "", color: "",
   }));
   const layout = new LayoutView(store, gallery.presets);
   const views: Partial<Record<Tab, View>> = { layout };
   const make = {
     layout: () => layout,
     operators: () => new OperatorsView(store, gallery.presets),
+    compare: () => new CompareView(store, gallery.presets),
     move: () => new MoveView(store),
     reshard: () => new ReshardView(store),
     model: () => new ModelView(store),
@@ -45,7 +48,7 @@ async function main(): Promise<void> {
     document.body.dataset.tab = state.tab;
     for (const button of tabs.children) button.setAttribute("aria-current", String((button as HTMLElement).dataset.tab === state.tab));
     next.update(state);
-    gallery.current(state.tab === "layout" || state.tab === "operators" ? presetOf(gallery.presets, state) : undefined);
+    gallery.current(["layout", "operators", "compare"].includes(state.tab) ? presetOf(gallery.presets, state) : undefined);
     document.title = state.tab === "layout" ? `${state.layout.slice(0, 80)} · Zellige` : "Zellige explorer";
   };
   function themed(): void {
@@ -59,6 +62,8 @@ async function main(): Promise<void> {
   document.body.append(help);
   fill(document.getElementById("tools")!,
     tool("Link", "Copy a link to this view", () => void copyLink(store.link())),
+    tool("Save page", "Save this page as one file that opens with what it shows", () => void pageWith(store.get()).then(
+      (text) => save("zellige.html", new Blob([text], { type: "text/html" })), (e: unknown) => toast(String(e))), "wide-only"),
     tool("SVG", "Save the drawing as SVG", () => {
       if (!exportSvg(store.get().tab, view(store.get().tab))) toast("There is no drawing to save");
     }, "wide-only"),
@@ -96,6 +101,7 @@ async function main(): Promise<void> {
     main.focus();
   });
   store.listen(update);
+  if (isFromLaterPage(location.hash)) toast("This link was written by a later page; parts of it may mean something else here");
   update(store.get());
   onTheme(themed);
   document.body.dataset.ready = "true";
@@ -107,11 +113,15 @@ async function copyLink(link: string): Promise<void> {
   try {
     await navigator.clipboard.writeText(link);
     say("The link is copied.");
-    toast("Link copied");
+    // Only this machine reaches an address of its own.
+    toast(isLocal() ? "Link copied. It opens on this machine only; \"Save page\" writes a file that anybody can open" : "Link copied");
   } catch {
     toast("Copy the address of the page: it holds everything");
   }
 }
+
+/// Whether the page was opened from a disk or from a server of this machine.
+const isLocal = (): boolean => location.protocol === "file:" || ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
 
 /// An element to begin with, somewhere inside the first slab.
 function example(shape: number[]): string {

@@ -4,8 +4,9 @@ import { bytes, Choice, entry, fill, h, plural, refill, select, show } from "./d
 import { ask, Refused, tryAsk, type Sheets, type Spot, type Subject } from "./engine";
 import { scenes } from "./export";
 import { LayoutField } from "./field";
-import { Grid, type Mark } from "./grid/grid";
-import { Links } from "./links";
+import { tuple } from "./formula";
+import type { Mark } from "./grid/grid";
+import { LinkedGrids } from "./linked-grids";
 import { numbers, type State, type Store } from "./state";
 
 interface Nest { ranges: number[]; src_strides: number[]; dst_strides: number[]; src_offset: number; dst_offset: number }
@@ -25,6 +26,8 @@ const EXAMPLES: [name: string, change: Partial<State>][] = [
 ];
 const DTYPES = ["float32", "float16", "bfloat16", "int64", "int32", "int8"];
 const FILLS = ["leave", "zero", "max", "min"];
+/// The numbers of the two drawings.
+const [SOURCE, DESTINATION] = [0, 1];
 /// Copies that are requested, and shaded, at once.
 const WINDOW = 4096;
 
@@ -37,14 +40,14 @@ export class MoveView {
   private readonly padding = new Choice("padding", (value) => this.store.set({ fill: value }));
   private readonly examples = h("div", { class: "segmented wrap", role: "group", "aria-label": "Examples" });
   private readonly facts = h("div", { class: "cards" });
-  private readonly pair = h("div", { class: "pair stack" });
-  private readonly links = new Links();
-  private readonly source: Grid;
-  private readonly destination: Grid;
+  private readonly grids: LinkedGrids;
   private readonly slider = h("input", { type: "range", min: 0, value: 0, "aria-label": "Copies made" });
   private readonly count = h("output", { class: "mono" });
+  private readonly copied = h("p", { class: "hint mono", "data-copy": "" });
   private readonly hint = h("p", { class: "hint" });
   private readonly play = h("button", { type: "button", class: "primary" }, "Play");
+  private readonly back = h("button", { type: "button", class: "quiet", "aria-label": "One copy back" }, "◀");
+  private readonly forth = h("button", { type: "button", class: "quiet", "aria-label": "One copy on" }, "▶");
   private readonly speed = { value: 4 };
   private copies: Copies | null = null;
   private request: object = {};
@@ -56,9 +59,10 @@ export class MoveView {
   private reached = 0;
 
   constructor(private readonly store: Store) {
-    const events = { hover: () => undefined, pick: () => undefined, drawn: () => this.connect() };
-    this.source = new Grid("Source", events, 300, "Source");
-    this.destination = new Grid("Destination", events, 300, "Destination");
+    this.grids = new LinkedGrids((pick) => this.store.set({ pick }));
+    this.grids.add("Source", "physical", 300, "Source");
+    this.grids.add("Destination", "physical", 300, "Destination");
+    this.grids.element.classList.add("stack");
     this.from = new LayoutField("Source", "", (from) => store.set({ from, step: 0 }));
     this.to = new LayoutField("Destination", "", (to) => store.set({ to, step: 0 }));
     this.play.addEventListener("click", () => (this.timer ? this.stop() : this.run()));
@@ -66,25 +70,28 @@ export class MoveView {
       this.stop();
       this.store.set({ step: Number(this.slider.value) });
     });
-    this.pair.append(this.source.element, this.destination.element, this.links.element);
+    for (const [button, by] of [[this.back, -1], [this.forth, 1]] as const) {
+      button.addEventListener("click", () => {
+        this.stop();
+        this.store.set({ step: this.clamped(this.clamped(this.store.get().step) + by) });
+      });
+    }
     this.element = h("div", { class: "view" },
       h("section", { class: "editor" },
         h("div", { class: "headline" }, h("h1", {}, "Move"), h("p", { class: "summary" }, "Every movement is a pair of layouts; the engine turns it into loops.")),
         this.examples, this.from.element, this.to.element,
         h("div", { class: "controls" }, h("label", { class: "field" }, h("span", {}, "shape"), this.shape), this.dtype.element, this.padding.element)),
-      h("div", { class: "player" }, this.play, this.slider, this.count,
+      h("div", { class: "player" }, this.play, this.back, this.forth, this.slider, this.count,
         select("speed", [["1", "slow"], ["4", "normal"], ["16", "fast"]], "4", (v) => (this.speed.value = Number(v)))),
-      this.hint, this.pair, this.facts);
-    addEventListener("scroll", () => this.connect(), { passive: true });
+      this.copied, this.hint, this.grids.caption, this.grids.element, this.facts);
   }
 
   themed(): void {
-    this.source.themed();
-    this.destination.themed();
+    this.grids.themed();
   }
 
   pictures(): HTMLCanvasElement[] {
-    return this.ends.length ? [this.source.picture, this.destination.picture] : [];
+    return this.grids.pictures();
   }
 
   svg(): string | null {
@@ -111,6 +118,7 @@ export class MoveView {
       this.drawn = key;
       this.plan(state, numbers(state.moveShape));
     }
+    this.grids.setPicked(state.pick === "" ? null : numbers(state.pick));
     this.show(state.step);
   }
 
@@ -136,10 +144,11 @@ export class MoveView {
     }
     this.element.classList.remove("stale");
     this.ends = [];
-    for (const [grid, layout] of [[this.source, state.from], [this.destination, state.to]] as const) {
-      const subject: Subject = { layout, shape, dtype: state.moveDtype };
+    for (const [number, layout] of [[SOURCE, state.from], [DESTINATION, state.to]] as const) {
+      // Both drawings have the colours of the source, so that an element can be followed by its colour.
+      const subject: Subject = { layout, shape, dtype: state.moveDtype, color_layout: state.from };
       const info = tryAsk<Sheets>("sheets", subject);
-      if (info) grid.show(subject, info, "physical", null);
+      this.grids.show(number, subject, info);
       if (info) this.ends.push(subject);
     }
     this.slider.max = String(this.copies.total);
@@ -191,53 +200,47 @@ export class MoveView {
   /// The state after some copies.
   private show(step: number): void {
     const copies = this.copies;
+    const destination = this.grids.grid(DESTINATION);
     if (!copies) {
-      this.source.mark([]);
-      this.destination.mark([]);
-      this.links.clear();
+      for (const number of [SOURCE, DESTINATION]) this.grids.setMarks(number, []);
+      destination.setFilled(null);
       return;
     }
     const done = this.clamped(step);
     this.slider.value = String(done);
-    this.count.textContent = `${done.toLocaleString("en")} of ${copies.total.toLocaleString("en")}`;
+    this.back.disabled = done === 0;
+    this.forth.disabled = done === copies.total;
     const first = Math.max(0, done - WINDOW / 2);
     if (first < copies.first || done > copies.first + copies.copies.length) {
       const next = tryAsk<Copies>("copies", { ...this.request, first, count: WINDOW });
       if (next) this.copies = next;
     }
     const now = this.copies!;
-    this.hint.hidden = now.first === 0 || done === 0;
-    this.hint.textContent = `Shaded are the last ${(done - now.first).toLocaleString("en")} copies; earlier ones are not marked.`;
-    const marks = (end: "from" | "to"): Mark[] => {
-      const list: Mark[] = [];
-      now.copies.slice(0, Math.max(0, done - now.first)).forEach((c, i, all) => {
-        const last = i === all.length - 1;
-        for (const spot of c[end]) list.push({ side: "physical", spot, style: last ? "now" : "done" });
-      });
-      return list;
-    };
-    this.source.mark(marks("from"));
-    this.destination.mark(marks("to"));
-    const last = now.copies[done - now.first - 1];
-    if (last) {
-      if (last.from[0]) this.source.reveal(last.from[0]);
-      if (last.to[0]) this.destination.reveal(last.to[0]);
+    const made = now.copies.slice(0, Math.max(0, done - now.first));
+    const last = made.at(-1);
+    this.hint.hidden = done > 0 && now.first === 0;
+    this.hint.textContent = done === 0
+      ? "An element has the same colour on both sides. Play, or step, to see the copies in the order of the plan; point at a cell to see where it comes from or goes to."
+      : `Shown as made are the last ${made.length.toLocaleString("en")} copies; earlier ones are not marked.`;
+    // Before the first copy, and where earlier copies are not known, the whole destination is shown.
+    destination.setFilled(done > 0 && now.first === 0 ? made.flatMap((c) => c.to) : null);
+    const outline = (end: "from" | "to"): Mark[] => (last?.[end] ?? []).map((spot) => ({ side: "physical", spot, style: "now" }));
+    const shaded = (end: "from" | "to"): Mark[] => made.slice(0, -1).flatMap((c) => c[end].map((spot): Mark => ({ side: "physical", spot, style: "done" })));
+    this.grids.setMarks(SOURCE, [...shaded("from"), ...outline("from")]);
+    this.grids.setMarks(DESTINATION, [...(now.first === 0 ? [] : shaded("to")), ...outline("to")]);
+    // The element is that of the source's cell: a copy itself knows addresses only.
+    const coord = (last?.from[0] && this.grids.inspect(SOURCE, last.from[0])?.elements[0]?.coord) ?? null;
+    this.count.textContent = `${done.toLocaleString("en")} of ${copies.total.toLocaleString("en")}`;
+    this.copied.textContent = last ? name(last, coord) : "";
+    this.grids.follow(coord);
+    for (const [number, spot] of [[SOURCE, last?.from[0]], [DESTINATION, last?.to[0]]] as const) {
+      if (spot) this.grids.grid(number).reveal(spot);
     }
-    this.connect();
   }
 
   /// A step of the move that is shown; links may name others.
   private clamped(step: number): number {
     return Math.max(0, Math.min(step, this.copies?.total ?? 0));
-  }
-
-  private connect(): void {
-    const copies = this.copies;
-    const last = copies?.copies[this.clamped(this.store.get().step) - copies.first - 1];
-    const from = last?.from[0] && this.source.onScreen(last.from[0]);
-    const to = last?.to[0] && this.destination.onScreen(last.to[0]);
-    if (from && to) this.links.draw(this.pair, [[from, to]]);
-    else this.links.clear();
   }
 
   private run(): void {
@@ -265,4 +268,9 @@ export class MoveView {
     this.timer = 0;
     this.play.textContent = "Play";
   }
+}
+
+/// A copy in words: its element and both addresses.
+function name(copy: Copy, coord: number[] | null): string {
+  return `${coord ? `element ${tuple(coord)}, ` : ""}${copy.src} → ${copy.dst}`;
 }

@@ -14,6 +14,9 @@ export function notationNames(): [name: string, title: string][] {
   return known;
 }
 
+/// The languages of the engine's index functions. PyTorch takes the Python one: its operators act on tensors too.
+const LANGUAGES = [["cuda", "CUDA C++"], ["c", "C"], ["python", "Python"]] as const;
+
 /// Milliseconds that the texts of one layout may take before the reader is asked.
 const PATIENCE = 3000;
 
@@ -25,6 +28,7 @@ export class Notations {
   private readonly summary = h("summary");
   private readonly without = h("details", {}, this.summary, this.refusals);
   private readonly status = h("p", { class: "hint" });
+  private readonly code = h("ul", { class: "notations" });
   private shown = "";
   private timer = 0;
   /// Milliseconds that the texts of the layout took, for tests; -1 until the answer arrives.
@@ -32,7 +36,8 @@ export class Notations {
 
   /// `open` shows a text in the layout view.
   constructor(private readonly open: (layout: string, shape: number[]) => void) {
-    this.element.append(h("h3", {}, "In words"), this.words, h("h3", {}, "In other notations"), this.rows, this.status, this.without);
+    this.element.append(h("h3", {}, "In words"), this.words, h("h3", {}, "In other notations"), this.rows, this.status, this.without,
+      h("h3", {}, "As code"), this.code);
   }
 
   /// Shows a layout soon: first the drawing, then this, and a letter that is typed meanwhile comes first too.
@@ -61,6 +66,7 @@ export class Notations {
     const words = tryAsk<{ words: string[] }>("explain", fields)?.words;
     fill(this.words, words?.length ? words.join(" ") : "It has too many places to say it in words.");
     this.status.hidden = false;
+    this.drawCode(fields);
     this.next(fields, notationNames().filter(([n]) => n !== own), [], 0, PATIENCE);
   }
 
@@ -102,6 +108,17 @@ export class Notations {
     this.without.hidden = count === 0;
     this.summary.textContent = `No text in ${count} other ${count === 1 ? "notation" : "notations"}, and why`;
     fill(this.refusals, ...[...reasons].map(([reason, names]) => h("li", {}, h("b", {}, names.join(", ")), h("span", { class: "dim" }, reason))));
+  }
+
+  /// The place of an element as functions to paste into a program.
+  private drawCode(fields: Subject | object): void {
+    const { dtype: _, ...own } = fields as Subject;
+    const rows = LANGUAGES.map(([language, label]) => {
+      const code = tryAsk<{ code: string }>("index_code", { ...own, language })?.code;
+      return code === undefined ? null : h("li", { "data-code": language }, h("b", {}, label), h("pre", { class: "text code" }, code),
+        h("button", { type: "button", class: "quiet", "aria-label": `Copy the code in ${label}`, onclick: (e: MouseEvent) => void copy(code, e.currentTarget as HTMLElement) }, "Copy"));
+    });
+    fill(this.code, ...rows);
   }
 
   private row(c: Conversion): HTMLElement {

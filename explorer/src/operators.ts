@@ -1,11 +1,10 @@
 /// The operators of the algebra, and two layouts compared.
 
-import { fill, h, plural, refill, select } from "./dom";
-import { ask, Refused, tryAsk, type Place, type Preset, type Sheets, type Spot, type Subject } from "./engine";
+import { fill, h, refill, select } from "./dom";
+import { ask, Refused, tryAsk, type Preset, type Sheets, type Subject } from "./engine";
 import { scenes } from "./export";
 import { LayoutField } from "./field";
-import { placeText, tuple } from "./formula";
-import { Grid, type Mark } from "./grid/grid";
+import { Grid } from "./grid/grid";
 import { CUTE, cuteRequest, cuteText, drawnShape, type CuteText } from "./cute-operators";
 import { shapeOf } from "./layout-view";
 import { copy } from "./notations";
@@ -61,22 +60,16 @@ const GROUPS: [title: string, operators: Operator[]][] = [["Axe", OPERATORS], ["
 const ALL = GROUPS.flatMap(([, list]) => list);
 
 interface Result { layout: string | null; reason?: string; general?: string; shape?: number[] }
-interface Differences { equal: boolean; complete: boolean; differences: { coord: number[]; a: Place[]; b: Place[] }[] }
 
 export class OperatorsView {
   readonly element: HTMLElement;
   private readonly field: LayoutField;
-  private readonly other: LayoutField;
   private readonly chooser = h("div", { class: "operators" });
   private readonly operands = h("div", { class: "operands" });
   private readonly result = h("div", { class: "result", role: "status" });
-  private readonly verdict = h("div", { class: "compare-verdict", role: "status" });
   private readonly grids = h("div", { class: "pair" });
-  private readonly compareGrids = h("div", { class: "pair" });
   private readonly before: Grid;
   private readonly after: Grid;
-  private readonly left: Grid;
-  private readonly right: Grid;
   private drawn = "";
   /// A and the answer, as they are drawn.
   private drawings: Subject[] = [];
@@ -85,29 +78,22 @@ export class OperatorsView {
     const quiet = { hover: () => undefined, pick: () => undefined };
     this.before = new Grid("Layout A", quiet, 300, "A");
     this.after = new Grid("Result", quiet, 300, "Result");
-    this.left = new Grid("A", quiet, 320, "A");
-    this.right = new Grid("B", quiet, 320, "B");
     this.field = new LayoutField("Layout A", "", (layout) => store.set({ layout, notation: store.get().notation, shape: "", operands: {} }),
       (chosen) => store.set({ ...chosen, operands: {} }));
-    this.other = new LayoutField("Layout B", "", (other) => store.set({ other }));
     this.grids.append(this.before.element, this.after.element);
-    this.compareGrids.append(this.left.element, this.right.element);
     this.element = h("div", { class: "view" },
       h("section", { class: "editor" }, h("div", { class: "headline" }, h("h1", {}, "Operators"),
         h("p", { class: "summary" }, "Every answer is exact, or refused with the index that proves it.")),
       this.field.element, this.chooser, this.operands),
-      this.result, this.grids,
-      h("section", { class: "editor compare" }, h("div", { class: "headline" }, h("h1", {}, "Compare"),
-        h("p", { class: "summary" }, "A with another layout, in any notation.")), this.other.element),
-      this.verdict, this.compareGrids);
+      this.result, this.grids);
   }
 
   themed(): void {
-    for (const grid of [this.before, this.after, this.left, this.right]) grid.themed();
+    for (const grid of [this.before, this.after]) grid.themed();
   }
 
   pictures(): HTMLCanvasElement[] {
-    return [this.before, this.after, this.left, this.right].filter((g) => g.element.getClientRects().length > 0).map((g) => g.picture);
+    return [this.before, this.after].filter((g) => g.element.getClientRects().length > 0).map((g) => g.picture);
   }
 
   svg(): string | null {
@@ -116,7 +102,6 @@ export class OperatorsView {
 
   update(state: State): void {
     this.field.set(state.layout);
-    this.other.set(state.other);
     const operator = ALL.find((o) => o.name === state.operator) ?? ALL[0]!;
     this.choose(operator);
     const shape = shapeOf(this.presets, state);
@@ -128,7 +113,7 @@ export class OperatorsView {
       this.field.note(info.note);
     } catch (e) {
       if (!(e instanceof Refused)) throw e;
-      // Without A there is no answer, and nothing to compare with.
+      // Without A there is no answer.
       this.field.fault(e.fault, subject);
       if (this.operands.dataset.operator !== operator.name) {
         delete this.operands.dataset.operator;
@@ -137,12 +122,10 @@ export class OperatorsView {
       fill(this.result);
       this.grids.hidden = true;
       this.drawn = "";
-      this.forget();
       return;
     }
     this.drawOperands(operator, state, info);
     this.apply(operator, state, info, subject);
-    this.compare(state, info, subject);
   }
 
   private choose(operator: Operator): void {
@@ -220,10 +203,7 @@ export class OperatorsView {
       h("code", { "data-result": "" }, text),
       h("button", { type: "button", class: "quiet", "aria-label": "Copy the answer", onclick: (e: MouseEvent) => void copy(text, e.currentTarget as HTMLElement) }, "Copy"),
       h("button", { type: "button", class: "primary", onclick: () => open(text) }, "Open"),
-      h("button", { type: "button", class: "quiet", onclick: () => {
-        this.store.set({ other: text });
-        this.verdict.scrollIntoView({ block: "center" });
-      } }, "Compare with A")),
+      h("button", { type: "button", class: "quiet", onclick: () => this.store.set({ tab: "compare", other: text }) }, "Compare with A")),
       cute?.converted ? h("p", { class: "hint" }, "A in CuTe: ", h("code", { "data-converted": "" }, cute.text), " ",
         h("button", { type: "button", class: "layout-link", onclick: () => this.store.set({ layout: cute.text, shape: "", operands: state.operands }) }, "write it so")) : null,
       found.layout === null ? h("p", { class: "hint" }, `No iters express it: ${found.reason}. This general form is exact.`) : null);
@@ -243,48 +223,4 @@ export class OperatorsView {
     this.grids.hidden = true;
     this.drawn = "";
   }
-
-  private forget(): void {
-    this.compareGrids.hidden = true;
-    fill(this.verdict);
-    this.other.fault(null);
-  }
-
-  private compare(state: State, info: Sheets, subject: Subject): void {
-    this.forget();
-    if (state.other.trim() === "") return;
-    const target: Subject = { layout: state.other, dtype: state.dtype, shape: info.shape };
-    let found: Differences;
-    let other: Sheets;
-    try {
-      other = ask<Sheets>("sheets", target);
-      found = ask<Differences>("differences", { a: state.notation ? info.layout : state.layout, b: state.other, shape: info.shape, count: 512 });
-    } catch (e) {
-      if (!(e instanceof Refused)) throw e;
-      this.other.fault(e.fault);
-      return;
-    }
-    const first = found.differences[0];
-    const list = (places: Place[]) => places.slice(0, 4).map(placeText).join("; ");
-    fill(this.verdict, found.equal
-      ? h("p", { class: "verdict good" }, h("strong", {}, "Equal"), ": the same places for every element, proved")
-      : h("p", { class: "verdict bad" }, h("strong", {}, "Different"),
-        ` from ${tuple(first!.coord)}: A puts it at ${list(first!.a)}, B at ${list(first!.b)}. `,
-        `${plural(found.differences.length, "difference")}${found.complete ? "" : " or more"}, outlined below.`));
-    this.compareGrids.hidden = false;
-    this.left.show({ ...subject, shape: info.shape }, info, "logical", null);
-    this.right.show(target, other, "logical", null);
-    const marks = found.differences.map((d): Mark => ({ side: "logical", spot: spotOf(info, d.coord), style: "differs" }));
-    this.left.mark(marks);
-    this.right.mark(marks);
-    if (marks[0]) for (const grid of [this.left, this.right]) grid.reveal(marks[0].spot);
-  }
-}
-
-/// Where an element is drawn in the tensor: slabs are boxes, and a tensor of one dimension continues in the next row.
-function spotOf(info: Sheets, coord: number[]): Spot {
-  const sheet = info.sheets.find((s) => s.side === "logical")!;
-  if (coord.length === 1) return { box: 0, row: Math.floor(coord[0]! / sheet.cols), col: coord[0]! % sheet.cols, span: 1 };
-  const box = coord.slice(0, -2).reduce((n, c, i) => n * info.shape[i]! + c, 0);
-  return { box, row: coord.at(-2) ?? 0, col: coord.at(-1) ?? 0, span: 1 };
 }

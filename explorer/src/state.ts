@@ -1,6 +1,8 @@
 /// Everything that a link carries.
 
-export type Tab = "layout" | "operators" | "move" | "reshard" | "model";
+import { savedState } from "./save-page";
+
+export type Tab = "layout" | "operators" | "compare" | "move" | "reshard" | "model";
 
 export interface State {
   tab: Tab;
@@ -17,6 +19,8 @@ export interface State {
   vector: number;
   /// The element that is pinned, `3,5`; empty for none.
   pick: string;
+  /// What was searched for: `3,5`, `laneid 3`, or `m 64, laneid 2`; empty for nothing.
+  find: string;
   /// The slab of the tensor, one index per leading dimension.
   slab: string;
   /// `auto`, `side` or `stack`.
@@ -44,6 +48,8 @@ export interface State {
   model: string;
   modelStep: number;
   policy: string;
+  /// The report of a file, as [`keepFile`] names it; empty for none.
+  report: string;
 }
 
 export const DEFAULT: State = {
@@ -56,6 +62,7 @@ export const DEFAULT: State = {
   access: "column 0",
   vector: 1,
   pick: "5,19",
+  find: "",
   slab: "",
   arrange: "auto",
   operator: "compose",
@@ -77,12 +84,16 @@ export const DEFAULT: State = {
   model: "attention",
   modelStep: 0,
   policy: "best",
+  report: "",
 };
 
 const KEYS: Partial<Record<keyof State, string>> = {
-  tab: "v", layout: "l", notation: "r", shape: "s", dtype: "d", color: "c", access: "a", vector: "w", pick: "p", slab: "b",
-  arrange: "g", operator: "o", other: "e", from: "f", to: "t", moveShape: "ms", moveDtype: "md", fill: "mf", step: "k", mesh: "hm", toMesh: "hn", shardFrom: "hf", shardTo: "ht", shardShape: "hs", shardDtype: "hd", linkSpeed: "hb", model: "m", modelStep: "n", policy: "y",
+  tab: "v", layout: "l", notation: "r", shape: "s", dtype: "d", color: "c", access: "a", vector: "w", pick: "p", find: "q", slab: "b",
+  arrange: "g", operator: "o", other: "e", from: "f", to: "t", moveShape: "ms", moveDtype: "md", fill: "mf", step: "k", mesh: "hm", toMesh: "hn", shardFrom: "hf", shardTo: "ht", shardShape: "hs", shardDtype: "hd", linkSpeed: "hb", model: "m", modelStep: "n", policy: "y", report: "rp",
 };
+
+/// The meaning of the keys of a link. A page that knows a later one reads older links by their own meaning.
+const LINK_VERSION = "1";
 
 /// The part of a link after `#`: what differs from the start page.
 export function encode(state: State): string {
@@ -92,7 +103,13 @@ export function encode(state: State): string {
   }
   // An operand that was emptied is not one that was never touched.
   for (const [name, value] of Object.entries(state.operands)) query.set(`x.${name}`, value);
+  if (query.size > 0) query.set("z", LINK_VERSION);
   return query.toString();
+}
+
+/// Whether a link was written by a later page, which may mean something else by its keys.
+export function isFromLaterPage(hash: string): boolean {
+  return Number(new URLSearchParams(hash.replace(/^#/, "")).get("z") ?? LINK_VERSION) > Number(LINK_VERSION);
 }
 
 /// The state of a link; unknown keys are left out.
@@ -110,7 +127,9 @@ export function decode(hash: string): State {
       write[name] = value;
     }
   }
-  if (!["layout", "operators", "move", "reshard", "model"].includes(state.tab)) state.tab = "layout";
+  if (!["layout", "operators", "compare", "move", "reshard", "model"].includes(state.tab)) state.tab = "layout";
+  // Links of pages before the first version number compared below the operators.
+  if (query.get("z") === null && state.tab === "operators" && state.other !== "") state.tab = "compare";
   for (const [key, value] of query) if (key.startsWith("x.")) state.operands[key.slice(2)] = value;
   return state;
 }
@@ -129,7 +148,8 @@ export class Store {
   private address = location.hash;
 
   constructor() {
-    this.state = decode(location.hash);
+    // A link wins over the state that a saved page brings.
+    this.state = decode(location.hash || savedState());
     addEventListener("hashchange", () => this.arrive());
     // Back to a page that was left leads to its last change.
     addEventListener("pagehide", () => this.flush());
@@ -156,7 +176,7 @@ export class Store {
     // What is left is as it was last seen, and back leads there.
     if (far) this.flush();
     // Another text is read anew, unless it is the same one that is still being written.
-    const read = change.layout !== undefined && change.notation === undefined ? { notation: "" } : {};
+    const read = change.layout !== undefined && change.notation === undefined ? { notation: "", find: "" } : {};
     this.state = { ...this.state, ...read, ...change };
     if (far) this.write("pushState");
     else this.writer ||= window.setTimeout(() => this.write("replaceState"), 250);
@@ -207,4 +227,11 @@ export function numbers(text: string): number[] | null {
   if (inner === "") return [];
   const parts = inner.split(/[x×,\s]+/).map((p) => (/^-?\d+$/.test(p) ? Number(p) : NaN));
   return parts.every((n) => Number.isSafeInteger(n)) ? parts : null;
+}
+
+/// `laneid 3, m=1` as a place; null where it is something else.
+export function readPlace(text: string): Record<string, number> | null {
+  const parts = text.trim().split(/\s*,\s*/).map((p) => /^([A-Za-z_]\w*)\s*[= ]\s*(-?\d+)$/.exec(p));
+  if (parts.some((p) => !p)) return null;
+  return Object.fromEntries(parts.map((p) => [p![1]!, Number(p![2])]));
 }

@@ -235,23 +235,34 @@ await group("operators and comparison", async () => {
   equal("a result opens as a layout", await tab.page.inputValue("main textarea"), answers.at(-1)!.ok!.layout);
   await tab.go(hash({ v: "operators", l: "S[(2,6):(7,1)]", o: "compose", "x.b": "S[(2,3):(3,2)]" }));
   check("a refusal has its witness", (await tab.page.textContent(".result .error"))!.includes("index 5"), await tab.page.textContent(".result"));
-  await tab.go(hash({ v: "operators", l: smem, e: "Swizzle(3,3,3) o " + smem }));
+  await tab.go(hash({ v: "compare", l: smem, e: "Swizzle(3,3,3) o " + smem }));
   const verdict = await tab.page.textContent(".compare-verdict");
   check("the first difference is named", verdict!.includes("(1, 0)") && verdict!.includes("m 64") && verdict!.includes("m 72"), verdict);
   await tab.shot("compare", true);
-  await tab.go(hash({ v: "operators", l: "S[(4,6):(6,1)]", e: "size=[4, 6] stride=[6, 1]" }));
+  const ways = native(program, [smem, "Swizzle(3,3,3) o " + smem].map((layout) => ({ op: "conflicts", layout, dtype: "float16", access: { kind: "column", index: 0 } }))).map((a) => a.ok!.ways);
+  equal("costs stand side by side", await tab.page.$$eval('[data-card="Side by side"] tr:first-child td[data-ways]', (l) => l.map((e) => Number((e as HTMLElement).dataset.ways))), ways);
+  await tab.page.click('[data-step="next"]');
+  check("differences are stepped through", await tab.becomes(async () => (await tab.page.textContent("[data-difference]"))!.startsWith("difference 1 of 448: (1, 0)")), await tab.page.textContent("[data-difference]"));
+  equal("and their element is linked from A to B", [(await tab.state()).pick, await tab.page.locator(".links path").count()], ["1,0", 3]);
+  await tab.page.click("text=Swap A and B");
+  check("A and B can be exchanged", await tab.has("layout", "Swizzle(3,3,3) o " + smem));
+  await tab.go(hash({ v: "operators", l: smem, e: smem }));
+  equal("a link of an older page compares", (await tab.state()).tab, "compare");
+  await tab.go(hash({ v: "compare", l: "S[(4,6):(6,1)]", e: "size=[4, 6] stride=[6, 1]" }));
   check("another notation can be equal", (await tab.page.textContent(".compare-verdict"))!.includes("Equal"));
+  await tab.go(hash({ v: "operators", l: "S[(4,4):(1,4)]" }));
   await tab.page.click('[data-operator="tile"]');
   await tab.go(hash({ v: "operators", l: "S[(4,4):(1,4)]", o: "tile" }));
   equal("a tiled layout has the tiled shape", await tab.page.textContent('[data-grid="Result"] h2'), "Result · Tensor (8 × 8)");
   await tab.page.locator("[data-operand=outer]").fill("");
   check("an emptied operand is in the address", await tab.becomes(async () => tab.page.url().includes("x.outer=")), tab.page.url());
-  await tab.go(hash({ v: "operators", l: "S[(3,4,5):(20,5,1)]", e: "S[(3,20):(20,1)] + 0" }));
-  await tab.go(hash({ v: "operators", l: "S[(2,2,3):(6,3,1)]", e: "S[(2,6):(9,1)]" }));
+  await tab.go(hash({ v: "compare", l: "S[(3,4,5):(20,5,1)]", e: "S[(3,20):(20,1)] + 0" }));
+  await tab.go(hash({ v: "compare", l: "S[(2,2,3):(6,3,1)]", e: "S[(2,6):(9,1)]" }));
   check("a difference in another slab is named", (await tab.page.textContent(".compare-verdict"))!.includes("(1, 0, 0)"), await tab.page.textContent(".compare-verdict"));
-  check("and slabs are boxes", (await tab.page.getAttribute('[data-grid="B"] .scroller', "aria-label"))!.includes("2 boxes"));
-  await tab.go(hash({ v: "operators", l: "S[(4096,4096):(4096,1)]", e: "Swizzle(3,3,3) o S[(4096,4096):(4096,1)]" }));
+  check("and slabs are boxes", (await tab.page.getAttribute('[data-grid="tensor in B"] .scroller', "aria-label"))!.includes("2 boxes"));
+  await tab.go(hash({ v: "compare", l: "S[(4096,4096):(4096,1)]", e: "Swizzle(3,3,3) o S[(4096,4096):(4096,1)]" }));
   check("large layouts are compared", (await tab.page.locator(".compare-verdict").textContent())!.includes("(0, 64)"), await tab.page.textContent(".compare-verdict"));
+  await tab.go(hash({ v: "operators", l: "S[(4,4):(1,4)]" }));
   await tab.page.fill("#field-layout-a", "S[");
   check("a refused A leaves nothing of its answers", await tab.becomes(async () => await tab.page.locator("main .grid-card:visible, main .verdict, main .answer").count() === 0));
   await tab.page.click('[data-preset="mma-m16n8-cd"]');
@@ -499,6 +510,18 @@ await group("moves", async () => {
   await tab.settled();
   check("the player counts", (await tab.page.textContent(".player output"))!.startsWith("120 of 500"));
   check("the copy is linked", await tab.page.locator(".links path").count() === 1);
+  check("and named", /^element \(\d, \d+\), \d+ → \d+$/.test((await tab.page.textContent("[data-copy]"))!), await tab.page.textContent("[data-copy]"));
+  await tab.page.click('[aria-label="One copy on"]');
+  check("a copy can be stepped to", await tab.has("step", 121));
+  await tab.page.click('[aria-label="One copy back"]');
+  check("and back", await tab.has("step", 120));
+  // An element has one colour on both sides: the destination of a transpose, where only its own rows would have one.
+  const ends = ["S[(16,32):(32,1)]", "S[(16,32):(1,16)]"].map((layout) => ({ op: "cells", layout, color_layout: "S[(16,32):(32,1)]", shape: [16, 32], dtype: "float16", side: "physical", rows: [0, 8], cols: [0, 64] }));
+  const followed = native(program, ends).map((a) => new Map((a.ok!.cells as { elements: number[][]; colors: number[] }[]).map((c) => [c.elements[0]!.join(), c.colors.join()])));
+  equal("colours follow elements", [...followed[1]!].filter(([element, color]) => followed[0]!.get(element) !== color), []);
+  await tab.page.locator('main [data-grid="Source"] canvas').hover({ position: { x: 200, y: 60 } });
+  check("an element that is pointed at is named", await tab.becomes(async () => (await tab.page.textContent(".caption"))!.includes("holds element")), await tab.page.textContent(".caption"));
+  await tab.page.mouse.move(0, 0);
   await tab.shot("move");
   await tab.page.click("main >> text=Transpose");
   await tab.page.click(".player .primary");
@@ -656,6 +679,66 @@ await group("views follow the state", async () => {
   await tab.close("state");
 });
 
+await group("going to elements and places", async () => {
+  const tab = await Tab.open(browser, base, hash({ l: "S[(2,8,4,2):(2,4@laneid,1@laneid,1)]", s: "16x8", d: "float32", p: "" }));
+  const goal = tab.page.locator('[aria-label="Go to an element or a place"]');
+  const go = async (text: string) => {
+    await goal.fill(text);
+    await goal.press("Enter");
+    await tab.settled();
+  };
+  await go("9,4");
+  check("an element is picked", await tab.has("pick", "9,4"));
+  await go("laneid 3");
+  const wanted = native(program, [{ op: "find", layout: "S[(2,8,4,2):(2,4@laneid,1@laneid,1)]", shape: [16, 8], dtype: "float32", place: { laneid: 3 } }])[0]!.ok!;
+  equal("all elements of a lane are found", [wanted.count, await tab.page.textContent(".editor [role=status]")], [4, "laneid 3: 4 elements, outlined."]);
+  check("and the search is in the link", await tab.becomes(async () => tab.page.url().includes("q=laneid")), tab.page.url());
+  await go("warpid 3");
+  check("another axis is refused", (await tab.page.textContent(".editor .error:visible"))!.includes("laneid"), await tab.page.textContent(".editor"));
+  await go("16,0");
+  check("an index outside is named", (await tab.page.textContent(".editor .error:visible"))!.includes("0 to 15"));
+  // What was picked and the slab stay when only the access changes.
+  await tab.go(hash({ l: "S[(3,8,64):(512,64,1)]", p: "" }));
+  await tab.page.locator(".slider input").fill("2");
+  await tab.canvas("Tensor").click({ position: (await tab.middle("logical", 2, 1, 1))! });
+  await tab.page.click('[data-card="Shared-memory access"] >> text=row');
+  await tab.settled();
+  equal("another access changes nothing else", [(await tab.state()).pick, (await tab.state()).slab, (await tab.state()).access], ["2,1,1", "2", "row 0"]);
+  // The width of an element is that of the text.
+  await tab.go(hash({ l: "f32[64,32]{1,0}", d: "float16" }));
+  check("the text decides the width", (await tab.page.textContent(".summary"))!.includes("32 bits"), await tab.page.textContent(".summary"));
+  const code = native(program, [{ op: "index_code", layout: smem, language: "cuda" }])[0]!.ok!.code;
+  await tab.go(hash({ l: smem }));
+  check("the place is shown as code", await tab.becomes(async () => await tab.page.locator('[data-code="cuda"] pre').count() === 1));
+  equal("and it is the engine's", await tab.page.textContent('[data-code="cuda"] pre'), code);
+  await tab.go(hash({ l: "S[9007199254740993:1]", s: "", p: "" }));
+  check("numbers past 2^53 keep their digits", await tab.becomes(async () => (await tab.page.textContent("main"))!.includes("9,007,199,254,740,993")));
+  await tab.close("going");
+});
+
+await group("what is kept", async () => {
+  const context = await browser.newContext();
+  const report = native(program, [{ op: "compile", graph: readFileSync("../examples/softmax.graph", "utf8"), options: { policy: "best" } }])[0]!.ok!;
+  const tab = await Tab.open(browser, base, hash({ v: "model" }));
+  await tab.page.setInputFiles("main input[type=file]", { name: "mine.json", mimeType: "application/json", buffer: Buffer.from(JSON.stringify({ ...report, graph: "kept-one" })) });
+  check("a report names itself in the link", await tab.becomes(async () => /rp=[zk]\./.test(tab.page.url())), tab.page.url().slice(0, 200));
+  await tab.page.reload();
+  await tab.ready();
+  check("a reload shows it again", await tab.becomes(async () => (await tab.page.locator(".totals").allTextContents()).join().includes("kept-one")));
+  const [download] = await Promise.all([tab.page.waitForEvent("download"), tab.page.click('.tools >> text="Save page"')]);
+  const text = readFileSync(await download.path(), "utf8");
+  check("a saved page holds its state", /<meta name="zellige-state" content="[^"]*rp=z\./.test(text));
+  await tab.close("kept");
+  // Opened without a link, by somebody else.
+  const page = await context.newPage();
+  await page.route("http://saved.test/", (route) => route.fulfill({ body: text, contentType: "text/html" }));
+  await page.goto("http://saved.test/");
+  await page.waitForSelector("body[data-ready]", { timeout: 30000 });
+  await page.waitForFunction(() => document.querySelector(".totals")?.textContent?.includes("kept-one"), null, { timeout: 10000 });
+  check("and opens with it", true);
+  await context.close();
+});
+
 await group("accesses that are written, drawn by keys, and left", async () => {
   const tab = await Tab.open(browser, base, hash({ l: smem, p: "" }));
   const card = tab.page.locator('[data-card="Shared-memory access"]');
@@ -692,7 +775,7 @@ await group("sharing, export, light and dark, small screens", async () => {
     const s = (window as unknown as { explorer: Explorer }).explorer.store.get();
     return [s.layout, s.color, s.access, s.pick];
   }), ["Swizzle(3,3,3) o S[(64,64):(64,1)]", "line", "row 2", "7,9"]);
-  for (const view of ["model", "move", "operators", "layout"]) {
+  for (const view of ["model", "move", "operators", "compare", "layout"]) {
     await tab.page.click(`[data-tab="${view}"]`);
     await tab.settled();
     for (const name of ["SVG", "PNG"] as const) {
@@ -755,7 +838,7 @@ await group("sharing, export, light and dark, small screens", async () => {
 
   const phone = await Tab.open(browser, base, "", { viewport: { width: 390, height: 844 }, hasTouch: true });
   const ttgir = "#b = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}>\n%0 = a : tensor<32x16xf16, #b>\n%1 = a : tensor<64x16xf16, #b>";
-  for (const view of ["", hash({ v: "operators" }), hash({ v: "move" }), hash({ v: "model" }), hash({ l: ttgir }), hash({ l: presets.find((p) => p.name === "triton-slice")!.layout, p: "" }), hash({ v: "operators", l: "(8,16):(16,1)", o: "cute.zipped_divide" })]) {
+  for (const view of ["", hash({ v: "operators" }), hash({ v: "move" }), hash({ v: "compare", l: smem, e: "Swizzle(3,3,3) o " + smem }), hash({ v: "model" }), hash({ l: ttgir }), hash({ l: presets.find((p) => p.name === "triton-slice")!.layout, p: "" }), hash({ v: "operators", l: "(8,16):(16,1)", o: "cute.zipped_divide" })]) {
     await phone.go(view);
     const wide = await phone.page.evaluate(() => document.documentElement.scrollWidth);
     check(`nothing is wider than a phone: ${view || "layout"}`, wide <= 390, wide);

@@ -80,6 +80,17 @@ fn requests(layout: &str, other: &str) -> Vec<(&'static str, Value)> {
         ("convert", with(json!({"to": "torch"}))),
         ("convert", with(json!({"to": "spyre"}))),
         ("convert", with(json!({"to": "tirx"}))),
+        ("find", with(json!({"place": {"m": 5}}))),
+        ("find", with(json!({"place": {"laneid": -1, "m": i64::MAX}}))),
+        ("index_code", json!({"layout": layout, "language": "cuda"})),
+        ("index_code", json!({"layout": layout, "language": "python", "shape": [1_i64 << 62, 1]})),
+        ("sheets", with(json!({"color_layout": other}))),
+        (
+            "cells",
+            with(
+                json!({"color_layout": other, "side": "physical", "rows": [0, 64], "cols": [0, 64]}),
+            ),
+        ),
         ("differences", json!({"a": layout, "b": other, "count": 512})),
         ("differences", json!({"a": layout, "b": other, "count": i64::MAX})),
     ];

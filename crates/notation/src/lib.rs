@@ -57,6 +57,7 @@ pub mod cute;
 mod diagnostic;
 pub mod dtensor;
 pub mod hlo;
+pub mod index_code;
 pub mod jax;
 pub mod json;
 pub mod linear;

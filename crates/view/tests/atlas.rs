@@ -143,6 +143,42 @@ fn cells_paint_and_spots_agree_with_the_layout() {
 }
 
 #[test]
+fn an_element_has_one_colour_in_the_drawings_of_two_layouts() {
+    let bits = DrawOptions { dtype_bits: 16, ..DrawOptions::default() };
+    let rows: Layout = tile(&[(16, 64, "m"), (64, 1, "m")], &[]).into();
+    let columns: Layout = tile(&[(16, 1, "m"), (64, 16, "m")], &[]).into();
+    let shape = [16, 64];
+    let source = Atlas::new(&rows, &shape, &bits).expect("draws");
+    let plain = Atlas::new(&columns, &shape, &bits).expect("draws");
+    let moved = Atlas::new(&columns, &shape, &bits)
+        .expect("draws")
+        .color_as_in(&rows, &bits)
+        .expect("same shape");
+    let colors = |atlas: &Atlas| -> BTreeMap<Vec<i64>, Vec<usize>> {
+        let side = SheetSide::Physical;
+        let found = atlas.window_cells(side, &whole(atlas, side, 0)).expect("small");
+        let bytes = atlas.paint_window(side, &whole(atlas, side, 0)).expect("small");
+        let sheet = atlas.sheets().into_iter().find(|s| s.side == side).expect("memory");
+        for cell in &found.cells {
+            let at = cell.row * usize::try_from(sheet.cols).expect("small") + cell.col;
+            assert_eq!(usize::from(bytes[at]), cell.colors[0], "paint and cells");
+        }
+        found.cells.into_iter().map(|c| (c.elements[0].clone(), c.colors)).collect()
+    };
+    assert_eq!(colors(&source).len(), 1024);
+    assert_eq!(colors(&moved), colors(&source));
+    assert_ne!(colors(&plain), colors(&source), "the two layouts colour elements differently");
+    assert_eq!(moved.tones(), source.tones());
+    let other_shape: Layout = tile(&[(8, 1, "m")], &[]).into();
+    assert!(
+        Atlas::new(&columns, &shape, &bits)
+            .expect("draws")
+            .color_as_in(&other_shape, &bits)
+            .is_err()
+    );
+}
+
+#[test]
 fn a_window_is_a_part_of_the_whole() {
     for (layout, shape, options) in layouts() {
         let atlas = Atlas::new(&layout, &shape, &options).expect("draws");

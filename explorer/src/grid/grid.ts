@@ -4,7 +4,7 @@ import { h } from "../dom";
 import type { Sheet, Sheets, Side, Spot, Subject } from "../engine";
 import { palette, type Palette } from "../theme";
 import { Geometry, ZOOMS, cellWidth, type Hit, type Rect } from "./geometry";
-import { Painter, type Mark } from "./painter";
+import { cellKey, Painter, type Mark } from "./painter";
 import { CELL_TILE, Tiles } from "./tiles";
 
 export type { Mark } from "./painter";
@@ -33,6 +33,7 @@ export class Grid {
   private sheet: Sheet | null = null;
   private geometry: Geometry | null = null;
   private marks: Mark[] = [];
+  private filled: Set<number> | null = null;
   private only: number | null = null;
   private zoom = 0;
   private fitted = 0;
@@ -117,6 +118,13 @@ export class Grid {
   mark(marks: Mark[]): void {
     const side = this.sheet?.side;
     this.marks = marks.filter((m) => m.side === side);
+    this.later();
+  }
+
+  /// Draws the cells of these spots as they are and all others pale; without spots all are as they are.
+  setFilled(spots: Spot[] | null): void {
+    const { sheet } = this;
+    this.filled = sheet && spots && new Set(spots.flatMap((s) => Array.from({ length: s.span }, (_, i) => cellKey(sheet, s.box, s.row, s.col + i))));
     this.later();
   }
 
@@ -406,7 +414,7 @@ export class Grid {
     context.fillStyle = this.colors.surface;
     context.fillRect(0, 0, width, height);
     const painter = new Painter(context, {
-      sheet, geometry: g, tiles, tones: this.info!.tones, marks: this.marks, zoom: this.zoom, colors: this.colors,
+      sheet, geometry: g, tiles, tones: this.info!.tones, marks: this.marks, filled: this.filled, zoom: this.zoom, colors: this.colors,
       cursor: document.activeElement === scroller ? this.cursor : null,
     });
     if (!painter.paint({ ...this.offset(), width, height })) this.later();

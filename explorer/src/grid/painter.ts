@@ -9,7 +9,7 @@ import { CELL_TILE, PAINT_TILE, type Tiles } from "./tiles";
 export interface Mark {
   side: Side;
   spot: Spot;
-  style: "hover" | "pick" | "lane" | "differs" | "done" | "now";
+  style: "hover" | "pick" | "lane" | "found" | "differs" | "done" | "now";
   text?: string;
 }
 
@@ -20,11 +20,16 @@ export interface Frame {
   tiles: Tiles;
   tones: Tone[];
   marks: Mark[];
+  /// The cells that are filled, by [`cellKey`]; all others are drawn pale. None where all are drawn as they are.
+  filled: Set<number> | null;
   zoom: number;
   colors: Palette;
   /// Where the keyboard is, while it is here.
   cursor: Hit | null;
 }
+
+/// The number of a cell among those of all boxes of a sheet.
+export const cellKey = (sheet: Sheet, box: number, row: number, col: number): number => (box * sheet.rows + row) * sheet.cols + col;
 
 /// Milliseconds of a frame that may go into asking for windows.
 const BUDGET = 9;
@@ -48,6 +53,7 @@ export class Painter {
       const done = this.frame.zoom >= TEXT
         ? this.drawCells(box, x, y, rows, cols, until)
         : this.drawPaint(box, x, y, rows, cols, until);
+      if (this.frame.filled) this.drawVeil(box, x, y, rows, cols, this.frame.filled);
       this.drawMarks(box, x, y);
       const named = this.drawEdges(box, x, y, rows, cols, until);
       missing ||= !done || !named;
@@ -85,6 +91,24 @@ export class Painter {
       }
     }
     return done;
+  }
+
+  /// Makes the cells pale that are not filled yet.
+  private drawVeil(box: number, x: number, y: number, rows: Span, cols: Span, filled: Set<number>): void {
+    const { sheet, geometry: g, colors } = this.frame;
+    const { context } = this;
+    context.fillStyle = colors.surface;
+    // Pale and not empty: what a cell will hold can still be read.
+    context.globalAlpha = 0.8;
+    for (let row = rows[0]; row < rows[1]; row++) {
+      // One rectangle for a run of cells, as there may be many thousands of them.
+      for (let col = cols[0]; col < cols[1]; col++) {
+        const from = col;
+        while (col < cols[1] && !filled.has(cellKey(sheet, box, row, col))) col++;
+        if (col > from) context.fillRect(x + from * g.cellWidth, y + row * g.cellHeight, (col - from) * g.cellWidth, g.cellHeight);
+      }
+    }
+    context.globalAlpha = 1;
   }
 
   /// Lines over runs of padding.
@@ -219,8 +243,8 @@ export class Painter {
         context.fillRect(px, py, w, t);
         continue;
       }
-      const color = { hover: colors.ink, pick: colors.accent, lane: colors.ink, differs: colors.bad, now: colors.accent, done: colors.done }[mark.style];
-      if (mark.style === "differs" || (mark.style === "lane" && w < 8)) {
+      const color = { hover: colors.ink, pick: colors.accent, lane: colors.ink, found: colors.accent, differs: colors.bad, now: colors.accent, done: colors.done }[mark.style];
+      if (mark.style === "differs" || mark.style === "found" || (mark.style === "lane" && w < 8)) {
         // Inside its cell, as there may be many: none covers its neighbour, nor the colours.
         const line = w < TEXT ? 1 : 2;
         context.lineWidth = line;

@@ -6,6 +6,7 @@ import { styled } from "../export";
 import type { State, Store } from "../state";
 import { occupancy, roofline, timeline } from "./charts";
 import { graph, WINDOW } from "./graph";
+import { keepFile, readKept } from "../kept-report";
 import { readReport } from "./read-report";
 import type { Report, ReportedBuffer, ReportedStep } from "./report";
 
@@ -22,14 +23,16 @@ export class ModelView {
       this.update(this.store.get());
       return;
     }
-    this.opened = null;
-    this.store.set({ model, modelStep: 0 });
+    this.store.set({ model, modelStep: 0, report: "" });
   });
-  private readonly policy = new Choice("policy", (policy) => this.store.set({ policy }));
+  private readonly policy = new Choice("policy", (policy) => this.store.set({ policy, report: "" }));
   private readonly out = h("div", { class: "view" });
   private compiled: { key: string; report: Report | null; error: string } = { key: "", report: null, error: "" };
   /// A report from a file, shown until another graph or policy is chosen.
-  private opened: { report: Report; name: string; model: string; policy: string } | null = null;
+  private opened: { report: Report; name: string; key: string } | null = null;
+  /// The key of a report that is being read.
+  private wanted = "";
+  private readonly kept = h("p", { class: "hint", role: "status" });
   /// Why the last file was refused.
   private refused = "";
   private asked = "";
@@ -42,8 +45,7 @@ export class ModelView {
       clearTimeout(this.typing);
       this.typing = window.setTimeout(() => {
         this.typing = 0;
-        this.opened = null;
-        this.store.set({ model: this.source.value, modelStep: 0 });
+        this.store.set({ model: this.source.value, modelStep: 0, report: "" });
       }, 400);
     });
     const open = h("input", {
@@ -58,7 +60,7 @@ export class ModelView {
           h("p", { class: "summary" }, "A graph goes in; layouts, moves, the work of 32 cores and a timeline come out.")),
         h("div", { class: "controls" }, this.example.element, this.policy.element),
         h("label", { class: "visually-hidden", for: "graph-text" }, "Graph"), this.source, this.error,
-        h("label", { class: "field file" }, h("span", {}, "or a report of zellige compile --json: choose it, or drop it on the page"), open)),
+        h("label", { class: "field file" }, h("span", {}, "or a report of zellige compile --json: choose it, or drop it on the page"), open), this.kept),
       this.out);
   }
 
@@ -85,8 +87,8 @@ export class ModelView {
       this.refused = "";
       clearTimeout(this.typing);
       this.typing = 0;
-      if (this.opened && (this.opened.model !== state.model || this.opened.policy !== state.policy)) this.opened = null;
     }
+    this.showKept(state);
     if (!this.typing && this.source.value !== text) this.source.value = text;
     this.compile(text, state.policy);
     const named = !this.opened && examples.some(([n]) => n === state.model);
@@ -109,23 +111,53 @@ export class ModelView {
     }
   }
 
+  /// Shows the report that the state names, or none. One that has to be read first arrives later.
+  private showKept(state: State): void {
+    if (state.report === (this.opened?.key ?? "")) return;
+    if (state.report === "") {
+      this.opened = null;
+      this.kept.textContent = "";
+      return;
+    }
+    if (state.report === this.wanted) return;
+    this.wanted = state.report;
+    const turn = ++this.reading;
+    void readKept(state.report).then(({ name, text }) => this.accept(turn, name, text, state.report), (e: unknown) => {
+      if (turn !== this.reading) return;
+      this.refused = e instanceof Error ? e.message : String(e);
+      this.store.set({});
+    });
+  }
+
   /// Shows the report of a file, or an error that explains why it is none.
   async open(file: File | undefined): Promise<void> {
     if (!file) return;
     const turn = ++this.reading;
+    const text = await file.text().catch((e: unknown) => String(e));
+    await this.accept(turn, file.name, text, null);
+  }
+
+  /// Reads the text of a report. `key` is that of a kept one; a new one is kept now.
+  private async accept(turn: number, name: string, text: string, key: string | null): Promise<void> {
     let report: Report | null = null;
     let refused = "";
     try {
-      report = readReport(await file.text());
+      report = readReport(text);
     } catch (e) {
-      refused = `${file.name}: ${e instanceof Error ? e.message : String(e)}`;
+      refused = `${name}: ${e instanceof Error ? e.message : String(e)}`;
     }
+    const kept = report && key === null ? await keepFile({ name, text }) : { key: key ?? "", note: "" };
     // The file that was chosen last is the one to show.
     if (turn !== this.reading) return;
-    const { model, policy } = this.store.get();
     this.refused = refused;
-    if (report) this.opened = { report, name: file.name, model, policy };
-    this.store.set(report ? { modelStep: 0 } : {});
+    this.wanted = "";
+    if (!report) {
+      this.store.set({});
+      return;
+    }
+    this.opened = { report, name, key: kept.key };
+    this.kept.textContent = kept.note;
+    this.store.set(key === null ? { modelStep: 0, report: kept.key } : {});
   }
 
   private draw(state: State, report: Report | null): void {

@@ -13,6 +13,7 @@ use zellige_notation::convert::{
 };
 use zellige_notation::cute::atoms::{self, AtomLayouts};
 use zellige_notation::cute::{CuteModes, IntegerStyle};
+use zellige_notation::index_code::{CodeLanguage, print_index_code};
 use zellige_notation::{Notation, preset};
 
 /// The access of a request, or a row where none is named, with its vector width.
@@ -267,4 +268,14 @@ fn atom_json(atom: &atoms::CuteAtom) -> Value {
     }
     let presets: Vec<Value> = preset::presets_of_atom(atom).iter().map(preset_json).collect();
     json!({"presets": presets, "atom": found})
+}
+
+pub(super) fn answer_index_code(r: &Request) -> OpAnswer {
+    let (layout, shape) = r.layout_and_shape("layout")?;
+    let name = r.require_str("language")?;
+    let language = CodeLanguage::from_name(name).ok_or_else(|| {
+        let names: Vec<&str> = CodeLanguage::NAMES.iter().map(|(n, _)| *n).collect();
+        RequestFault::wrong_type("`language`", &names.join(", "), &json!(name))
+    })?;
+    Ok(json!({"code": print_index_code(&layout, &shape, language)?}))
 }

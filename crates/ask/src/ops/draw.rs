@@ -3,15 +3,16 @@
 use super::OpAnswer;
 use crate::RequestFault;
 use crate::json::{axes_json, place_json};
-use crate::request::{Request, parse_ints};
+use crate::request::{Request, parse_int, parse_ints};
 use crate::steps::explain_forward_map;
 use serde_json::{Value, json};
 use std::ops::Range;
 use zellige_float::Dtype;
 use zellige_layout::{
-    Axis, Layout, PhysicalCoordinate, PlaceContent, Swizzle, flatten_coordinate, unflatten_index,
+    Axis, Layout, LayoutError, PhysicalCoordinate, PlaceContent, Swizzle, flatten_coordinate,
+    unflatten_index,
 };
-use zellige_notation::{ElementSize, ParsedText, tirx};
+use zellige_notation::{ElementSize, ElementSource, ParsedText, tirx};
 use zellige_view::atlas::{Atlas, CellWindow, SheetSide, SpotContent};
 use zellige_view::{DrawOptions, Scene, svg};
 
@@ -22,6 +23,8 @@ struct DrawnLayout {
     shape: Vec<i64>,
     element: ElementSize,
     options: DrawOptions,
+    /// The layout whose places give the elements their colours, with its options.
+    colored_layout: Option<(Layout, DrawOptions)>,
 }
 
 fn read_drawn_layout(r: &Request) -> Result<DrawnLayout, RequestFault> {
@@ -36,15 +39,37 @@ fn read_drawn_layout(r: &Request) -> Result<DrawnLayout, RequestFault> {
         Some(other) => return Err(RequestFault::wrong_type("`sticks`", "true or false", other)),
     };
     let color_by = r.optional_str("color_by")?.map(String::from);
-    let defaults = DrawOptions::default();
-    let (dtype_bits, dtype_assumed) = (element.bits, element.known_bits().is_none());
-    let options = DrawOptions { dtype_bits, dtype_assumed, color_by, sticks, ..defaults };
-    Ok(DrawnLayout { parsed, layout, shape, element, options })
+    let draw_options =
+        |element: &ElementSize, color_by: Option<String>, sticks: bool| DrawOptions {
+            dtype_bits: element.bits,
+            dtype_assumed: element.known_bits().is_none(),
+            color_by,
+            sticks,
+            ..DrawOptions::default()
+        };
+    let colored_layout = match r.get("color_layout") {
+        None => None,
+        Some(_) => {
+            let other = r.parse_layout("color_layout")?;
+            let lowered = r.lower_layout("color_layout", &other, Some(&shape))?;
+            let size = other.element_size(r.optional_dtype()?.map(Dtype::bits));
+            let sticks = other.stick_layout().is_some();
+            Some((lowered, draw_options(&size, color_by.clone(), sticks)))
+        }
+    };
+    // Colours are those of the other layout, so their rule need not exist for the one that is drawn.
+    let own_rule = if colored_layout.is_some() { None } else { color_by };
+    let options = draw_options(&element, own_rule, sticks);
+    Ok(DrawnLayout { parsed, layout, shape, element, options, colored_layout })
 }
 
 impl DrawnLayout {
     fn build_atlas(&self) -> Result<Atlas, RequestFault> {
-        Ok(Atlas::new(&self.layout, &self.shape, &self.options)?)
+        let atlas = Atlas::new(&self.layout, &self.shape, &self.options)?;
+        Ok(match &self.colored_layout {
+            None => atlas,
+            Some((other, options)) => atlas.color_as_in(other, options)?,
+        })
     }
 }
 
@@ -59,6 +84,7 @@ pub(super) fn answer_sheets(r: &Request) -> OpAnswer {
         "size": drawn.layout.size(),
         "bits": drawn.options.dtype_bits,
         "element": drawn.element.to_string(),
+        "element_from_text": drawn.element.source == ElementSource::Text,
         "sticks": drawn.options.sticks,
         "swizzled": drawn.layout.swizzle().is_some_and(|s| !s.is_identity()),
         "axes": axes_json(&drawn.layout),
@@ -157,6 +183,54 @@ pub(super) fn answer_inspect(r: &Request) -> OpAnswer {
         "elements": described.collect::<Result<Vec<Value>, RequestFault>>()?,
         "count": total,
     }))
+}
+
+/// Elements that one answer of `find` lists at most.
+const MAX_LISTED_FOUND: usize = 1024;
+/// Elements that `find` looks at. Each is mapped on its own, so this is a second at most.
+const MAX_SEARCHED: i64 = 1 << 20;
+
+/// All elements that have a copy with these coordinates; axes that are not named may have any.
+pub(super) fn answer_find(r: &Request) -> OpAnswer {
+    let drawn = read_drawn_layout(r)?;
+    let atlas = drawn.build_atlas()?;
+    let axes = drawn.layout.tile().axes();
+    let v = r.require_field("place")?;
+    let object = v
+        .as_object()
+        .filter(|o| !o.is_empty())
+        .ok_or_else(|| RequestFault::wrong_type("`place`", "an object axis -> coordinate", v))?;
+    let mut wanted = Vec::new();
+    for (name, value) in object {
+        let Some(slot) = axes.iter().position(|a| a.name() == name) else {
+            let known: Vec<&str> = axes.iter().map(|a| a.name()).collect();
+            let name = name.chars().take(64).collect();
+            return Err(LayoutError::UnknownAxis { name, known: known.join(", ") }.into());
+        };
+        wanted.push((slot, parse_int("place", value)?));
+    }
+    if drawn.layout.size() > MAX_SEARCHED {
+        let limit = MAX_SEARCHED.cast_unsigned();
+        return Err(
+            LayoutError::TooLarge { what: "finding elements by a coordinate", limit }.into()
+        );
+    }
+    let (mut listed, mut total) = (Vec::new(), 0_usize);
+    for flat in 0..drawn.layout.size() {
+        let places = drawn.layout.physical_coordinates(flat)?;
+        let is_there = |p: &[i64]| wanted.iter().all(|(slot, value)| p.get(*slot) == Some(value));
+        if !places.coordinate_rows().any(is_there) {
+            continue;
+        }
+        total += 1;
+        if listed.len() < MAX_LISTED_FOUND {
+            listed.push(json!({
+                "coord": unflatten_index(&drawn.shape, flat),
+                "spots": spots_json(&atlas, flat)?,
+            }));
+        }
+    }
+    Ok(json!({"count": total, "elements": listed}))
 }
 
 /// Elements of an access whose spots are listed.

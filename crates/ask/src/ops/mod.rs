@@ -99,6 +99,7 @@ pub const OPERATIONS: &[RequestOperation] = operations! {
     "physical_order", "layout, shape?, dtype?", "order, padded_elements", analysis::answer_physical_order;
     "convert", "layout, shape?, dtype?, to", "text, or not_expressible with the reason, and refined where finer dimensions have a text", analysis::answer_convert;
     "conversions", "layout, shape?, dtype?, to?", "shape, conversions: of every notation, or of the one in to, its title, relation and text or reason", analysis::answer_conversions;
+    "index_code", "layout, shape?, language: c, cuda or python", "code: one function per axis from the indices of an element to its place", analysis::answer_index_code;
     "layouts", "text", "layouts: name, layout, notation and the uses (shape, element, dtype) of each; refused: message and span of what was not read", layouts::answer_layouts;
     "notations", "", "notations: name, doc, example", analysis::answer_notations;
     "presets", "name?", "presets: name, title, shape, dtype, layout; atoms: the names of MMA and copy atoms, or for one of them atom", analysis::answer_presets;
@@ -110,9 +111,10 @@ pub const OPERATIONS: &[RequestOperation] = operations! {
     "copies", "src, dst, shape, dtype, to_dtype?, fill?, first?, count?", "total, copies: source and destination of each, in order", copies::answer_copies;
     "reshard", "shape, dtype, mesh, from, to_mesh?, to, bandwidth?", "ranks, pairs: bytes from rank to rank, sent, kept, seconds, chain of collectives; from and to: mesh, copies, and the ranks that hold each cell of the tensor", reshard::answer_reshard;
     "exchange", "shape, dtype, source, destination, cores?", "movement, remote_bytes, local_bytes, sends: source core, destination cores, ranges and bytes of each, busiest_sender, busiest_receiver, busiest_link_bytes", exchange::answer_exchange;
-    "sheets", "layout, shape?, dtype?, color_by?, sticks?", "layout, notation, note, shape, axes, tones, sheets: the drawings and their extents", draw::answer_sheets;
-    "cells", "layout, shape?, dtype?, color_by?, sticks?, side, box?, rows, cols", "caption, row_labels, col_labels, cells", draw::answer_cells;
-    "inspect", "layout, shape?, dtype?, color_by?, sticks?, coord or side, box?, row, col", "state, place, elements: coordinate, steps and spots of each", draw::answer_inspect;
+    "sheets", "layout, shape?, dtype?, color_by?, color_layout?, sticks?", "layout, notation, note, shape, axes, tones, sheets: the drawings and their extents", draw::answer_sheets;
+    "cells", "layout, shape?, dtype?, color_by?, color_layout?, sticks?, side, box?, rows, cols", "caption, row_labels, col_labels, cells", draw::answer_cells;
+    "inspect", "layout, shape?, dtype?, color_by?, color_layout?, sticks?, coord or side, box?, row, col", "state, place, elements: coordinate, steps and spots of each", draw::answer_inspect;
+    "find", "layout, shape?, dtype?, color_by?, color_layout?, sticks?, place", "count, elements: coordinate and spots of those with a copy at these coordinates; axes that place does not name may have any", draw::answer_find;
     "lanes", "layout, shape?, dtype?, color_by?, sticks?, access, vector?", "lanes, elements, touched: lane, coordinate and spots of each", draw::answer_lanes;
     "draw", "layout, shape?, dtype?, color_by?, sticks?, title?, max_cells?", "svg, notes", draw::answer_draw;
     "swizzle", "layout, shape?, dtype?, mode", "layout", draw::answer_swizzle;

@@ -185,7 +185,9 @@ fn answer_head(head: &[u8], page: &[u8]) -> Vec<u8> {
     }
     match (method, path) {
         ("GET" | "HEAD", "/" | "/index.html") => {
-            http_reply("200 OK", "text/html; charset=utf-8", page, method != "HEAD")
+            let policy = served_policy(page);
+            let fields = format!("Content-Security-Policy: {policy}\r\nX-Frame-Options: DENY\r\n");
+            reply_with_fields("200 OK", "text/html; charset=utf-8", &fields, page, method != "HEAD")
         }
         ("GET" | "HEAD", _) => plain("404 Not Found", b"the page is at /\n"),
         _ => plain("405 Method Not Allowed", b"only GET and HEAD\n"),
@@ -224,11 +226,38 @@ fn is_known_host(host: &str) -> bool {
     LOCAL_HOSTS.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
+/// The policy that a page states for itself, and that no other page may show it in a frame: a policy inside a page
+/// cannot say that. The page may be any file of the user, and only what cannot end a header field is taken from it.
+fn served_policy(page: &[u8]) -> String {
+    // The policy is among the first tags; the engine behind them is megabytes of text.
+    let head = String::from_utf8_lossy(&page[..page.len().min(8192)]);
+    let own = head
+        .split_once("http-equiv=\"Content-Security-Policy\" content=\"")
+        .and_then(|(_, rest)| rest.split_once('"'))
+        .map(|(policy, _)| policy)
+        .filter(|p| p.bytes().all(|b| (0x20..0x7f).contains(&b)));
+    match own {
+        Some(policy) => format!("{policy}; frame-ancestors 'none'"),
+        None => "frame-ancestors 'none'".into(),
+    }
+}
+
 fn http_reply(status: &str, kind: &str, body: &[u8], with_body: bool) -> Vec<u8> {
+    reply_with_fields(status, kind, "", body, with_body)
+}
+
+/// A reply with header fields of its own; each ends with a line break.
+fn reply_with_fields(
+    status: &str,
+    kind: &str,
+    fields: &str,
+    body: &[u8],
+    with_body: bool,
+) -> Vec<u8> {
     // `no-store`, because the page changes with every build of the program at the same address.
     let mut reply = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
-         Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
+         Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n{fields}Connection: close\r\n\r\n",
         body.len()
     )
     .into_bytes();
@@ -246,6 +275,22 @@ mod tests {
     fn status(request: &[u8]) -> String {
         let reply = String::from_utf8(answer_head(request, b"<page>")).expect("text");
         reply.lines().next().unwrap_or_default().to_string()
+    }
+
+    #[test]
+    fn a_page_is_served_with_its_own_policy_and_in_no_frame() {
+        let page =
+            b"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'\"><p>";
+        let reply = answer_head(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", page);
+        let reply = String::from_utf8(reply).expect("text");
+        let field = "\r\nContent-Security-Policy: default-src 'none'; frame-ancestors 'none'\r\n";
+        assert!(reply.contains(field), "{reply}");
+        // A policy that would end the field, or none.
+        let broken =
+            b"<meta http-equiv=\"Content-Security-Policy\" content=\"a\r\nSet-Cookie: b\">";
+        for page in [&broken[..], b"<page>"] {
+            assert_eq!(served_policy(page), "frame-ancestors 'none'");
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ use palette::AtlasPalette;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use table::PlaceTable;
-use zellige_layout::{Axis, Layout, LayoutError, Result};
+use zellige_layout::{Axis, Layout, LayoutError, Result, flatten_coordinate};
 
 /// The largest number of cells of one window.
 // A screen of 4096 by 2160 pixels with cells of a dozen pixels has fewer, so no page needs more at once.
@@ -144,6 +144,8 @@ pub struct Atlas {
     options: DrawOptions,
     color: ColorBy,
     palette: AtlasPalette,
+    /// The layout whose places give the elements their colours, where it is another one than the one that is drawn.
+    colored_layout: Option<Layout>,
     logical: logical::LogicalSheet,
     places: Option<PlaceSheet>,
     host: Option<HostSheet>,
@@ -173,6 +175,7 @@ impl Atlas {
             options: options.clone(),
             color,
             palette,
+            colored_layout: None,
             places: None,
             host: None,
         };
@@ -188,6 +191,20 @@ impl Atlas {
         Ok(atlas)
     }
 
+    /// The same drawings, in which every element has the colour of its place in another layout of the same shape. So an
+    /// element has one colour in the drawings of both ends of a move, and can be followed from one to the other.
+    ///
+    /// `options` are those of the other layout: its element size, and `color_by`.
+    /// Errors: those of [`Atlas::new`] for the other layout.
+    pub fn color_as_in(mut self, other: &Layout, options: &DrawOptions) -> Result<Atlas> {
+        options.check_ranges()?;
+        other.check_shape_size(&self.shape)?;
+        self.color = ColorBy::choose_rule(other, options)?;
+        self.palette = AtlasPalette::new(&self.color, other)?;
+        self.colored_layout = Some(other.clone());
+        Ok(self)
+    }
+
     /// The rule that gives a cell its colour.
     pub fn color_by(&self) -> String {
         self.color.describe_rule()
@@ -195,7 +212,7 @@ impl Atlas {
 
     /// The names that the option `color_by` accepts for this layout.
     pub fn color_choices(&self) -> Vec<String> {
-        ColorBy::rule_choices(&self.layout)
+        ColorBy::rule_choices(self.colored_layout.as_ref().unwrap_or(&self.layout))
     }
 
     /// The colours. Cells and [`Atlas::paint_window`] refer to them by their index in this list.
@@ -245,7 +262,17 @@ impl Atlas {
             // windows, so that a cell keeps its colour when the page scrolls.
             cell.colors.clear();
             if cell.kind == CellKind::Element {
-                cell.colors.extend(cell.places.iter().map(|p| self.place_tone(p)));
+                match &self.colored_layout {
+                    None => cell.colors.extend(cell.places.iter().map(|p| self.place_tone(p))),
+                    Some(other) => {
+                        for coord in &cell.elements {
+                            let flat = flatten_coordinate(&self.shape, coord)?;
+                            let places = other.physical_coordinates(flat)?;
+                            cell.colors
+                                .extend(places.coordinate_rows().map(|p| self.place_tone(p)));
+                        }
+                    }
+                }
                 cell.colors.sort_unstable();
                 cell.colors.dedup();
             }

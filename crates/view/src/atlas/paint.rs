@@ -3,7 +3,7 @@
 use super::{Atlas, CellWindow, PlaceSheet, SheetSide, window_area};
 use crate::physical::PlaceOccupants;
 use crate::scene_builder::SceneContext;
-use zellige_layout::Result;
+use zellige_layout::{Layout, Result, flatten_coordinate};
 
 /// The byte of a cell that nothing is drawn in.
 pub const NOTHING: u8 = 255;
@@ -42,7 +42,7 @@ impl Atlas {
                 let scalar = context.axes().is_empty();
                 for (i, address) in addresses.iter().enumerate() {
                     let at = if scalar { vec![] } else { vec![i] };
-                    let byte = self.place_byte(&context, &occupants, &at, &[*address]);
+                    let byte = self.place_byte(&context, &occupants, &at, &[*address])?;
                     for spot in memory.address_spots(*address) {
                         let cols = spot.col.max(inside.cols.start)
                             ..(spot.col + spot.span).min(inside.cols.end);
@@ -61,7 +61,7 @@ impl Atlas {
                             .as_ref()
                             .and_then(|p| super::table::find_wanted_place(&wanted, p));
                         if let (Some(place), Some(at)) = (place, at) {
-                            put(row, col, self.place_byte(&context, &occupants, &at, &place));
+                            put(row, col, self.place_byte(&context, &occupants, &at, &place)?);
                         }
                     }
                 }
@@ -89,20 +89,33 @@ impl Atlas {
         occupants: &PlaceOccupants,
         at: &[usize],
         place: &[i64],
-    ) -> u8 {
-        match occupants.cell_kind(context, at) {
-            crate::CellKind::Element => tone_byte(self.place_tone(place)),
-            crate::CellKind::Padding => PADDING,
-            crate::CellKind::Gap => UNUSED,
-        }
+    ) -> Result<u8> {
+        Ok(match (occupants.cell_kind(context, at), &self.colored_layout) {
+            (crate::CellKind::Element, None) => tone_byte(self.place_tone(place)),
+            (crate::CellKind::Element, Some(other)) => {
+                // Several elements may share the place; the smallest colour is the first of the cell's list.
+                let mut least = usize::MAX;
+                for coord in occupants.elements_at(context, at) {
+                    least = least
+                        .min(self.least_tone(other, flatten_coordinate(&self.shape, &coord)?)?);
+                }
+                tone_byte(least)
+            }
+            (crate::CellKind::Padding, _) => PADDING,
+            (crate::CellKind::Gap, _) => UNUSED,
+        })
     }
 
-    /// The smallest colour among the copies of an element.
+    /// The smallest colour among the copies of an element, in the layout that gives the colours.
     fn first_tone(&self, context: &SceneContext<'_>, flat: i64) -> Result<u8> {
-        let places = context.listed_layout().physical_coordinates(flat)?;
-        // The smallest and not the first, because the order of copies is not defined.
-        let tones = places.coordinate_rows().map(|row| self.place_tone(row));
-        Ok(tone_byte(tones.min().unwrap_or(0)))
+        let layout = self.colored_layout.as_ref().unwrap_or(context.listed_layout());
+        Ok(tone_byte(self.least_tone(layout, flat)?))
+    }
+
+    /// The smallest and not the first, because the order of copies is not defined.
+    fn least_tone(&self, layout: &Layout, flat: i64) -> Result<usize> {
+        let places = layout.physical_coordinates(flat)?;
+        Ok(places.coordinate_rows().map(|row| self.place_tone(row)).min().unwrap_or(0))
     }
 }
 

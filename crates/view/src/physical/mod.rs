@@ -75,8 +75,7 @@ impl PlaceOccupants {
         place: Vec<i64>,
     ) -> SceneCell {
         let occupants = self.by_place.get(at).map_or(&[][..], Vec::as_slice);
-        let elements: Vec<_> =
-            occupants.iter().filter_map(|index| logical_coordinate(context, *index)).collect();
+        let elements: Vec<_> = self.elements_at(context, at).collect();
         let kind = match (elements.is_empty(), occupants.is_empty()) {
             (false, _) => CellKind::Element,
             // An index of the padded domain maps here and is no element.
@@ -87,6 +86,16 @@ impl PlaceOccupants {
         let colors = if elements.is_empty() { Vec::new() } else { context.place_colors(&places) };
         let label = cell_label::label_elements(&elements);
         SceneCell { row: 0, col: 0, span: 1, kind, label, colors, elements, places }
+    }
+
+    /// The coordinates of the elements of a place.
+    pub(crate) fn elements_at<'a>(
+        &'a self,
+        context: &'a SceneContext<'_>,
+        at: &[usize],
+    ) -> impl Iterator<Item = Vec<i64>> + 'a {
+        let occupants = self.by_place.get(at).map_or(&[][..], Vec::as_slice);
+        occupants.iter().filter_map(|index| logical_coordinate(context, *index))
     }
 
     /// What a place holds.
