@@ -3,7 +3,7 @@
 //! A CuTe layout is a shape and a stride, both nested alike; indices are split colexicographically:
 //! **the first mode is fastest**. [`parse()`] reads everything that CuTe prints: static integers
 //! (`_8`, `Int<8>{}`), run-time ones (`8`, and `?{div=8}` of the Python DSL), strides on a basis
-//! (`1@0`), swizzles, tensors behind pointers, tilers, and the blocks of MMA and copy atoms
+//! (`1@0`), swizzles, the types and calls of C++ sources (`Layout<Shape<_8,_64>>`, `make_layout(..)`), tensors behind pointers, tilers, and the blocks of MMA and copy atoms
 //! ([`CuteText`]); and prints it again as CuTe does.
 //!
 //! # As a layout of the algebra
@@ -29,6 +29,7 @@
 
 mod atom_text;
 pub mod atoms;
+mod cpp;
 mod dsl;
 mod express;
 mod lower;

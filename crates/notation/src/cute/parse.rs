@@ -15,9 +15,10 @@
 //! pointer  := word "[" bits "b" "]" "(" ( "unset" | address ) ")"
 //! ```
 //!
-//! White space never matters, and `∘` is read as `o`.
+//! Sources in C++ are read by the file `cpp`. White space never matters, and `∘` is read as `o`.
 
 use super::atom_text::{self, AtomText};
+use super::cpp::recognises_cpp;
 use super::nest::NestedTuple;
 use super::read::{SpannedTerm, missing_strides_error, pair_shape_and_stride};
 use super::text::{
@@ -50,9 +51,10 @@ const POINTERS: [&str; 9] = [
 
 /// Reads a text.
 pub fn parse(text: &str) -> Result<CuteText> {
-    let mut r = CuteReader { c: TextCursor::new(text), text };
+    let mut r = CuteReader::new(text);
     let found = match atom_text::find_atom_title(&r.c) {
         Some(_) => CuteText::Atom(AtomText::read_atom(&mut r)?),
+        None if recognises_cpp(text) => r.read_cpp_source()?,
         None => r.read_chain()?,
     };
     r.c.expect_end("the layout")?;
@@ -62,7 +64,7 @@ pub fn parse(text: &str) -> Result<CuteText> {
 /// Whether a text looks like CuTe's.
 pub(super) fn recognises_cute(text: &str) -> bool {
     let mut c = TextCursor::new(text);
-    if atom_text::find_atom_title(&c).is_some() {
+    if atom_text::find_atom_title(&c).is_some() || recognises_cpp(text) {
         return true;
     }
     // A single `_`, `_8` or `_-3` is a value of CuTe. Other words with a leading underscore are
@@ -106,6 +108,12 @@ pub(super) enum CuteTerm {
 pub(super) struct CuteReader<'a> {
     pub(super) c: TextCursor<'a>,
     text: &'a str,
+}
+
+impl<'a> CuteReader<'a> {
+    pub(super) fn new(text: &'a str) -> CuteReader<'a> {
+        CuteReader { c: TextCursor::new(text), text }
+    }
 }
 
 impl CuteReader<'_> {
@@ -245,7 +253,7 @@ impl CuteReader<'_> {
     }
 
     /// `{}`, as C++ writes a value of a type.
-    fn read_empty_braces(&mut self) -> Result<()> {
+    pub(super) fn read_empty_braces(&mut self) -> Result<()> {
         if self.c.clone().eat_char('{') {
             self.c.eat_char('{');
             self.c.expect_char('}', "after `{`")?;
