@@ -4,6 +4,7 @@
 //! text  := placements [ mesh ] [ names ] [ shape ]        the fields in any order
 //! placements := [ "placements" "=" ] ( "[" | "(" ) placement { "," placement } ( "]" | ")" )
 //! placement  := "Shard" "(" dim ")" | "Replicate" "(" ")" | "_StridedShard" "(" dim "," ("split_factor" | "sf") "=" int ")"
+//!             | "S" "(" dim ")" | "R" | "_S" "(" dim "," int ")"                             as `str` of a placement prints it
 //! mesh  := "mesh" "=" list | [ ( "mesh" | "device_mesh" ) "=" ] "DeviceMesh" "(" .. ")"      as PyTorch prints it
 //! names := "mesh_dim_names" "=" "(" string { "," string } ")"
 //! shape := "shape" "=" list
@@ -85,8 +86,16 @@ fn recognises_dtensor(text: &str) -> bool {
         let mesh = |w: &str| matches!(w, "mesh" | "device_mesh" | "DeviceMesh");
         return none.read_word().is_some_and(|w| mesh(w.value));
     }
-    (c.eat_char('[') || c.eat_char('('))
-        && c.read_word().is_some_and(|w| PLACEMENTS.contains(&w.value))
+    if !(c.eat_char('[') || c.eat_char('(')) {
+        return false;
+    }
+    let first = c.read_word().map(|w| w.value);
+    // A single letter is a placement only with what follows it there, as other notations have names of one letter.
+    first.is_some_and(|w| {
+        PLACEMENTS.contains(&w)
+            || (matches!(w, "S" | "_S" | "P") && c.peek_char() == Some('('))
+            || (matches!(w, "R" | "P") && matches!(c.peek_char(), Some(',' | ')' | ']')))
+    })
 }
 
 /// Reads placements and their mesh.
@@ -330,13 +339,15 @@ fn read_placement(c: &mut TextCursor<'_>) -> Result<Placement> {
             c.expect_char(')', "after `Replicate(`")?;
             Ok(Placement::Replicate)
         }
-        "Partial" => {
+        // The short forms are those of `str(placement)`.
+        "R" => Ok(Placement::Replicate),
+        "Partial" | "P" => {
             let message = "`Partial` holds sums that are still to be added, not elements";
             Err(Diagnostic::syntax_error(word.span, message, "a pending sum has no place")
                 .with_help("reduce it first: Shard(..) or Replicate()"))
         }
-        "Shard" | "_StridedShard" => {
-            let strided = word.value == "_StridedShard";
+        "Shard" | "_StridedShard" | "S" | "_S" => {
+            let strided = word.value.starts_with('_');
             c.expect_char('(', "after the name of a placement")?;
             if c.eat_word("dim") {
                 c.expect_char('=', "after `dim`")?;
@@ -362,7 +373,7 @@ fn read_placement(c: &mut TextCursor<'_>) -> Result<Placement> {
             let shown: String = other.chars().take(40).collect();
             let message = format!("unknown placement `{shown}`");
             Err(Diagnostic::syntax_error(word.span, message, "unknown")
-                .with_help("known: Shard(dim), Replicate(), _StridedShard(dim, split_factor=..)"))
+                .with_help("known: Shard(dim), Replicate(), _StridedShard(dim, split_factor=..), or S(dim), R, _S(dim, factor)"))
         }
     }
 }

@@ -3,6 +3,29 @@
 use zellige_layout::AxisTable;
 use zellige_notation::{Notation, parse, parse_as};
 
+/// The short forms are those that `str` of a placement prints.
+#[test]
+fn placements_are_read_in_their_short_forms() {
+    for (short, long) in [
+        ("(S(0), R) mesh=[2, 4]", "(Shard(dim=0), Replicate()) mesh=[2, 4]"),
+        ("[R, S(1)] mesh=[2, 4]", "[Replicate(), Shard(1)] mesh=[2, 4]"),
+        (
+            "(_S(0, 2), S(0)) mesh=[2, 2]",
+            "(_StridedShard(0, split_factor=2), Shard(0)) mesh=[2, 2]",
+        ),
+        ("(R,) mesh=[4]", "(Replicate(),) mesh=[4]"),
+    ] {
+        let axes = AxisTable::new();
+        let (a, b) = (parse(short, &axes), parse(long, &axes));
+        let (a, b) = (a.expect(short), b.expect(long));
+        assert_eq!(a.notation(), Notation::DTENSOR, "{short}");
+        assert_eq!(a.notation_text(), b.notation_text(), "{short}");
+    }
+    let pending =
+        parse("(P(sum), R) mesh=[2, 4]", &AxisTable::new()).expect_err("a pending sum").message;
+    assert!(pending.contains("still to be added"), "{pending}");
+}
+
 /// Meshes as PyTorch and Shardy print them.
 #[test]
 fn meshes_are_read_as_they_are_printed() {
