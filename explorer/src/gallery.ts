@@ -4,6 +4,9 @@ import { ask, paint, tryAsk, PADDING, type Preset, type Sheets, type Subject } f
 import { h } from "./dom";
 import { isDark, palette } from "./theme";
 
+/// The group that a newcomer sees first.
+const FIRST = "First steps";
+
 export class Gallery {
   private readonly buttons: [HTMLButtonElement, Preset, HTMLCanvasElement][] = [];
   private readonly items: [HTMLElement, string][] = [];
@@ -17,7 +20,9 @@ export class Gallery {
     // The engine lists those of a group together.
     const groups = new Map<string, Preset[]>();
     for (const preset of this.presets) groups.set(preset.group, [...(groups.get(preset.group) ?? []), preset]);
-    for (const [title, list] of groups) {
+    // A newcomer begins at the top; the others keep the engine's order.
+    const ordered = [...groups].sort(([a], [b]) => Number(b === FIRST) - Number(a === FIRST));
+    for (const [title, list] of ordered) {
       const items = list.map((preset) => {
         const canvas = h("canvas", { width: 88, height: 56, "aria-hidden": "true" });
         const button = h("button", {

@@ -82,7 +82,12 @@ export class LayoutView {
       host: new Grid("Host memory", events, 260),
     };
     this.field = new LayoutField("Layout", "",
-      (layout) => this.store.set({ layout, notation: this.store.get().notation, shape: "", pick: "", slab: "", color: "" }),
+      (layout) => {
+        // A preset may be written by its name, as for the program.
+        const preset = this.presets.find((p) => p.name === layout.trim());
+        const text = preset ? { layout: preset.layout, notation: "", dtype: preset.dtype } : { layout, notation: this.store.get().notation };
+        this.store.set({ ...text, shape: "", pick: "", slab: "", color: "", find: "" });
+      },
       (chosen) => this.store.set({ ...chosen, pick: "", slab: "", color: "" }));
     this.reading.element.classList.add("reading");
     this.grids.logical.element.querySelector(".grid-head")!.after(this.sliders);

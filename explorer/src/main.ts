@@ -8,13 +8,24 @@ import { Gallery } from "./gallery";
 import { LayoutView, presetOf } from "./layout-view";
 import { ModelView } from "./model/view";
 import { MoveView } from "./move-view";
+import { openFile } from "./open-file";
 import { OperatorsView } from "./operators";
 import { ReshardView } from "./reshard-view";
 import { pageWith } from "./save-page";
-import { isFromLaterPage, Store, type State, type Tab } from "./state";
+import { DEFAULT, encode, isFromLaterPage, Store, type State, type Tab } from "./state";
 import { onTheme, startTheme, toggleTheme } from "./theme";
 
 const TABS: [Tab, string][] = [["layout", "Layout"], ["operators", "Operators"], ["compare", "Compare"], ["move", "Move"], ["reshard", "Reshard"], ["model", "Model"]];
+
+/// One stop for each thing that the page shows.
+const TOUR: [name: string, change: Partial<State>][] = [
+  ["an mma fragment", { layout: "S[(2,8,4,2):(2,4@laneid,1@laneid,1)]", shape: "16x8", dtype: "float32", pick: "9,4" }],
+  ["a swizzle", { layout: "Swizzle(3,3,3) o S[(8,64):(64,1)]", access: "column 0" }],
+  ["sticks", { layout: "SpyreTensorLayout(device_size=[2, 5, 64], stride_map =[64, 100, 1], device_dtype=DataFormats.SEN169_FP16, host_size=[5, 100])", pick: "3,70" }],
+  ["a move", { tab: "move", step: 320 }],
+  ["a compiled layer", { tab: "model", model: "llama-block" }],
+  ["a reshard", { tab: "reshard", mesh: "dp=2, tp=2", toMesh: "tp=4", shardFrom: "P('tp', None)", shardTo: "P('tp', None)" }],
+];
 
 interface View extends Drawn { element: HTMLElement; update(state: State): void; themed(): void }
 
@@ -23,6 +34,8 @@ async function main(): Promise<void> {
   const store = new Store();
   const main = document.getElementById("main")!;
   await start();
+  fill(document.getElementById("intro")!, "See where every element of a tensor lives: paste a layout in any notation, or take the tour: ",
+    ...TOUR.flatMap(([name, change], i) => [i ? " · " : "", h("a", { href: `#${encode({ ...DEFAULT, ...change })}` }, name)]));
   const gallery = new Gallery(document.getElementById("gallery")!, (p: Preset) => store.set({
     tab: ["operators", "compare"].includes(store.get().tab) ? store.get().tab : "layout", operands: {}, layout: p.layout, shape: "", dtype: p.dtype, pick: example(p.shape), slab: "", color: "",
   }));
@@ -84,7 +97,7 @@ async function main(): Promise<void> {
       document.querySelector<HTMLTextAreaElement>("main textarea")?.focus();
     }
   });
-  // A report that is dropped anywhere is opened; the browser would leave the page for it.
+  // A file that is dropped anywhere is opened; the browser would leave the page for it.
   addEventListener("dragover", (e) => {
     if (e.dataTransfer?.types.includes("Files")) e.preventDefault();
   });
@@ -92,8 +105,7 @@ async function main(): Promise<void> {
     const file = e.dataTransfer?.files[0];
     if (!file) return;
     e.preventDefault();
-    store.set({ tab: "model" });
-    void view("model").open(file);
+    openFile(file, store, (f) => view("model").open(f)).catch((e: unknown) => toast(e instanceof Error ? e.message : String(e)));
   });
   // The address holds the view: a link inside the page is no place to go to.
   document.querySelector(".skip")!.addEventListener("click", (e) => {

@@ -139,11 +139,18 @@ const LONGEST = 32_000;
 
 type Listener = (state: State) => void;
 
+/// What follows the pointer or a slider: such a change is written into the address, and is no place to go back to.
+const PASSING: (keyof State)[] = ["pick", "slab", "step", "modelStep", "find"];
+/// Milliseconds after which a change is written. Letters that follow each other faster than the second are one change.
+const WRITTEN_AFTER = { replaceState: 250, pushState: 700 } as const;
+
 /// The one state of the page, kept in its address.
 export class Store {
   private state: State;
   private readonly listeners: Listener[] = [];
   private writer = 0;
+  /// How the change that waits is written.
+  private waiting: "pushState" | "replaceState" = "replaceState";
   /// The address as it was last read or written; another one is where the reader went.
   private address = location.hash;
 
@@ -179,19 +186,27 @@ export class Store {
     const read = change.layout !== undefined && change.notation === undefined ? { notation: "", find: "" } : {};
     this.state = { ...this.state, ...read, ...change };
     if (far) this.write("pushState");
-    else this.writer ||= window.setTimeout(() => this.write("replaceState"), 250);
+    else this.writeSoon(Object.keys(change).every((name) => PASSING.includes(name as keyof State)) ? "replaceState" : "pushState");
     this.tell();
+  }
+
+  /// Lets a change wait for those that follow at once.
+  private writeSoon(how: "pushState" | "replaceState"): void {
+    if (this.writer && how === "replaceState") return;
+    clearTimeout(this.writer);
+    this.waiting = how;
+    this.writer = window.setTimeout(() => this.write(how), WRITTEN_AFTER[how]);
   }
 
   /// Writes the change that waits, if one does.
   private flush(): void {
-    if (this.writer) this.write("replaceState");
+    if (this.writer) this.write(this.waiting);
   }
 
   /// Puts the state into the address. Browsers refuse to do that many times a second.
   private write(how: "pushState" | "replaceState"): void {
     // The address changes before its event comes; what is replaced now would be that place.
-    if (how === "replaceState" && location.hash !== this.address) {
+    if (this.writer && location.hash !== this.address) {
       this.arrive();
       return;
     }
@@ -208,7 +223,7 @@ export class Store {
 
   /// The address of this view, at once.
   link(): string {
-    this.write("replaceState");
+    this.write(this.writer ? this.waiting : "replaceState");
     return location.href;
   }
 

@@ -464,7 +464,8 @@ await group("operators of CuTe", async () => {
 
 await group("presets of every system", async () => {
   const tab = await Tab.open(browser, base);
-  const groups = [...new Set(presets.map((p) => p.group))];
+  const groups = [...new Set(presets.map((p) => p.group))].sort((a, b) => Number(b === "First steps") - Number(a === "First steps"));
+  equal("the first steps come first", groups[0], "First steps");
   equal("groups are those of the engine", await tab.page.$$eval(".gallery [data-group]", (l) => l.map((e) => [(e as HTMLElement).dataset.group, e.querySelectorAll("[data-preset]").length])), groups.map((g) => [g, presets.filter((p) => p.group === g).length]));
   for (const system of ["CuTe", "CuTe atoms", "Triton", "XLA", "oneDNN", "MLIR", "Shardings", "PyTorch and NumPy", "Spyre sticks"]) check(`there are presets of ${system}`, groups.includes(system), groups);
   // The first cell of every picture has the colour of the engine.
@@ -714,6 +715,69 @@ await group("going to elements and places", async () => {
   await tab.go(hash({ l: "S[9007199254740993:1]", s: "", p: "" }));
   check("numbers past 2^53 keep their digits", await tab.becomes(async () => (await tab.page.textContent("main"))!.includes("9,007,199,254,740,993")));
   await tab.close("going");
+});
+
+await group("finding the way", async () => {
+  const tab = await Tab.open(browser, base);
+  check("one line says what the page is", (await tab.page.textContent("#intro"))!.startsWith("See where every element"));
+  const stops = await tab.page.$$eval("#intro a", (l) => l.map((a) => [a.textContent!, a.getAttribute("href")!]));
+  for (const [name, link] of stops) {
+    await tab.go(link!.slice(1));
+    check(`the tour shows ${name}`, await tab.becomes(async () => await tab.page.locator("main .error:visible").count() === 0 && await tab.page.locator("main canvas:visible, main .program:visible, main .flow:visible").count() > 0), link);
+  }
+  equal("the tour has six stops", stops.length, 6);
+  await tab.go("");
+  await tab.page.fill("#field-layout", "mma-m16n8-cd");
+  check("the name of a preset is its text", await tab.has("layout", presets.find((p) => p.name === "mma-m16n8-cd")!.layout));
+  await tab.go(hash({ v: "model", m: "llama-block" }));
+  await tab.page.fill('[aria-label="Find a step or a tensor"]', "softmax");
+  await tab.page.press('[aria-label="Find a step or a tensor"]', "Enter");
+  const reply = native(program, [{ op: "compile", graph: readFileSync("../examples/llama-block.graph", "utf8"), options: { policy: "best", compare: true } }])[0]!.ok!;
+  const text = (s: { name: string; op: string | null; kind: string }) => `${s.name} ${s.op ?? ""} ${s.kind}`.toLowerCase();
+  const wanted = reply.steps.findIndex((s: { name: string; op: string | null; kind: string }, i: number) => i > 0 && text(s).includes("softmax"));
+  if (wanted >= 0) check("a step is found by a word", await tab.has("modelStep", wanted), [wanted, (await tab.state()).modelStep]);
+  await tab.page.fill('[aria-label="Find a step or a tensor"]', "no such step");
+  await tab.page.press('[aria-label="Find a step or a tensor"]', "Enter");
+  check("or it is said that there is none", await tab.becomes(async () => (await tab.page.textContent("main"))!.includes("No step has these words")));
+  // Files are opened in the view that they are for.
+  const drop = (name: string, text: string) => tab.page.evaluate(([name, text]) => {
+    const files = new DataTransfer();
+    files.items.add(new File([text!], name!));
+    document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: files, bubbles: true, cancelable: true }));
+  }, [name, text]);
+  await drop("kernel.ttgir", "#b = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}>\n%0 = a : tensor<32x16xf16, #b>\n%1 = a : tensor<64x16xf16, #b>");
+  check("a module opens as layouts", await tab.becomes(async () => (await tab.state()).tab === "layout" && await tab.page.locator("[data-choice]").count() === 1));
+  await drop("mine.graph", "graph mine(x: float16[64, 64]) {\n y = exp(x)\n return y\n}");
+  check("a graph is compiled", await tab.becomes(async () => (await tab.state()).tab === "model" && (await tab.page.locator(".totals").allTextContents()).join().includes("mine")));
+  const header = JSON.stringify({ "w.q": { dtype: "F16", shape: [8, 64], data_offsets: [0, 1024] }, "w.k": { dtype: "F32", shape: [4, 4], data_offsets: [1024, 1088] } });
+  await tab.page.evaluate((header) => {
+    const bytes = new TextEncoder().encode(header);
+    const file = new Uint8Array(8 + bytes.length + 1088);
+    new DataView(file.buffer).setBigUint64(0, BigInt(bytes.length), true);
+    file.set(bytes, 8);
+    const files = new DataTransfer();
+    files.items.add(new File([file], "model.safetensors"));
+    document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: files, bubbles: true, cancelable: true }));
+  }, header);
+  check("tensors of a file are listed", await tab.becomes(async () => await tab.page.locator("dialog[open] [data-tensor-name]").count() === 2));
+  await tab.page.click('[data-tensor-name="w.k"]');
+  check("and open as layouts", await tab.becomes(async () => {
+    const s = await tab.state();
+    return s.tab === "layout" && s.layout === "size=[4, 4] stride=[4, 1]" && s.dtype === "float32";
+  }), await tab.state());
+  await drop("broken.safetensors", "12345678{");
+  check("a broken file is refused", await tab.becomes(async () => (await tab.page.locator(".toast").allTextContents()).join().includes("broken.safetensors")));
+  // Every change is a place to go back to, typed text included.
+  await tab.go(hash({ l: "S[(4,6):(6,1)]" }));
+  await tab.page.fill("#field-layout", "S[(4,6):(1,4)]");
+  check("typed text is in the address", await tab.becomes(async () => decodeURIComponent(tab.page.url()).includes("S[(4,6):(1,4)]")), tab.page.url());
+  await tab.page.selectOption("main select >> nth=0", "float32");
+  check("and so is a choice", await tab.becomes(async () => tab.page.url().includes("d=float32")), tab.page.url());
+  await tab.page.goBack();
+  check("back undoes the choice", await tab.has("dtype", "float16"), await tab.state());
+  await tab.page.goBack();
+  check("and then the typing", await tab.has("layout", "S[(4,6):(6,1)]"), await tab.state());
+  await tab.close("finding");
 });
 
 await group("what is kept", async () => {

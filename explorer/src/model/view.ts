@@ -26,6 +26,13 @@ export class ModelView {
     this.store.set({ model, modelStep: 0, report: "" });
   });
   private readonly policy = new Choice("policy", (policy) => this.store.set({ policy, report: "" }));
+  private readonly sought = h("input", {
+    type: "search", size: 18, placeholder: "softmax, or a tensor", "aria-label": "Find a step or a tensor", spellcheck: "false",
+    onkeydown: (e: KeyboardEvent) => {
+      if (e.key === "Enter") this.find(this.sought.value);
+    },
+  });
+  private readonly unfound = h("p", { class: "hint", role: "status" });
   private readonly out = h("div", { class: "view" });
   private compiled: { key: string; report: Report | null; error: string } = { key: "", report: null, error: "" };
   /// A report from a file, shown until another graph or policy is chosen.
@@ -58,7 +65,8 @@ export class ModelView {
       h("section", { class: "editor" },
         h("div", { class: "headline" }, h("h1", {}, "Compiled model"),
           h("p", { class: "summary" }, "A graph goes in; layouts, moves, the work of 32 cores and a timeline come out.")),
-        h("div", { class: "controls" }, this.example.element, this.policy.element),
+        h("div", { class: "controls" }, this.example.element, this.policy.element,
+          h("label", { class: "field" }, h("span", {}, "find"), this.sought)), this.unfound,
         h("label", { class: "visually-hidden", for: "graph-text" }, "Graph"), this.source, this.error,
         h("label", { class: "field file" }, h("span", {}, "or a report of zellige compile --json: choose it, or drop it on the page"), open), this.kept),
       this.out);
@@ -158,6 +166,20 @@ export class ModelView {
     this.opened = { report, name, key: kept.key };
     this.kept.textContent = kept.note;
     this.store.set(key === null ? { modelStep: 0, report: kept.key } : {});
+  }
+
+  /// Picks the next step behind the picked one that has every word: in its name, its operation, or its tensors.
+  private find(text: string): void {
+    const steps = (this.opened?.report ?? this.compiled.report)?.steps ?? [];
+    const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+    const has = (s: ReportedStep) => {
+      const all = `${s.name} ${s.op ?? ""} ${s.kind}`.toLowerCase();
+      return words.every((w) => all.includes(w));
+    };
+    const from = this.store.get().modelStep;
+    const at = steps.map((_, i) => (from + 1 + i) % steps.length).find((i) => has(steps[i]!));
+    this.unfound.textContent = words.length && at === undefined ? "No step has these words." : "";
+    if (words.length && at !== undefined) this.store.set({ modelStep: at });
   }
 
   private draw(state: State, report: Report | null): void {
