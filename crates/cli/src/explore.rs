@@ -3,10 +3,10 @@
 mod server;
 
 use crate::common::print_text;
+use crate::exit_code::ExitCode;
 use anyhow::{Context, Result, bail};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 #[derive(clap::Args)]

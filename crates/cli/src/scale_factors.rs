@@ -1,9 +1,9 @@
 //! `zellige scale-factors`
 
 use crate::common::{print_json, print_text};
+use crate::exit_code::ExitCode;
 use anyhow::Result;
 use serde_json::json;
-use std::process::ExitCode;
 use zellige_notation::preset::{ScaleFactors, build_scale_factor_layout};
 use zellige_notation::tirx;
 
