@@ -246,7 +246,10 @@ impl LayoutArgs {
         let mut text = match &preset {
             Some(preset) => owners.map_or(&preset.text, |o| &o.text).clone(),
             None if self.layout == "-" => std::io::read_to_string(std::io::stdin())
-                .context("the layout is read from standard input")?,
+                .context("the layout is read from standard input")?
+                // The line break at its end is that of the file or of `echo`, and no part of the layout.
+                .trim_end()
+                .to_string(),
             None => self.layout.clone(),
         };
         let mut picked = None;
