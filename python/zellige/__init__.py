@@ -27,7 +27,7 @@ from ._native import (
 from ._relayout import relayout
 
 
-def report(compiled=None):
+def report(compiled: object = None) -> object:
     """What ``torch.compile`` did last; the report of its backend "spyre"."""
     from .compile import last_report
 

@@ -315,7 +315,14 @@ fn run_error(path: &Path, source: &str, e: &KtirRunError) -> anyhow::Error {
     if e.op.is_some() {
         underline_refusal(path, source, &e.to_diagnostic())
     } else {
-        anyhow!("{e}")
+        let message = e.to_string();
+        // The library knows arguments and no options.
+        if message.contains(" is missing; it is ") {
+            return anyhow!(
+                "{message}\ngive --input NAME=FILE for an array, --scalar NAME=VALUE for a number"
+            );
+        }
+        anyhow!(message)
     }
 }
 
