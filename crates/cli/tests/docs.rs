@@ -48,7 +48,7 @@ impl Workplace {
         Workplace(path)
     }
 
-    /// What a command prints on both streams, its exit code, and how long it took is nobody's matter.
+    /// What a command prints on both streams. How it ends is shown by a page where it matters, as `echo $?`.
     fn run(&self, command: &str) -> String {
         let program = Path::new(env!("CARGO_BIN_EXE_zellige")).parent().unwrap().to_path_buf();
         let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
@@ -60,6 +60,8 @@ impl Workplace {
         changing.iter().for_each(|name| {
             shell.env_remove(name);
         });
+        // `sort` would put names in another order elsewhere.
+        shell.env("LC_ALL", "C");
         // Not the reader's cache: a program from there does not say everything that a first compilation says.
         shell.env("ZELLIGE_CACHE", self.0.join("cache"));
         String::from_utf8(shell.output().expect("a shell").stdout).expect("UTF-8")
