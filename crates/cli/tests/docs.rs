@@ -141,7 +141,7 @@ fn run_page(page: &Path) -> (String, usize) {
                 let printed = workplace.run(text.strip_prefix("$ ").expect("a command"));
                 // An empty line before the next command is for the reader.
                 let gap = if shown.ends_with("\n\n") { "\n" } else { "" };
-                let _ = write!(anew, "{text}{}\n", printed.trim_end());
+                let _ = writeln!(anew, "{text}{}", printed.trim_end());
                 if printed.trim().is_empty() {
                     anew.pop();
                 }
