@@ -22,6 +22,7 @@ mod memory;
 mod operators;
 mod panics;
 mod plain;
+mod program;
 mod relayout;
 mod reshard;
 mod stick;
@@ -37,6 +38,10 @@ use zellige_float::Isa;
 fn instruction_set() -> &'static str {
     Isa::process_isa().name()
 }
+
+/// Counts memory in use, for the limits of the program and of requests, as the binary `zellige` does.
+#[global_allocator]
+static ALLOCATOR: zellige_guard::CountingAllocator = zellige_guard::CountingAllocator;
 
 /// Layouts, moves, and the simulated device, in Rust.
 #[pymodule]
@@ -73,5 +78,6 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(draw::explain, m)?)?;
     m.add_function(wrap_pyfunction!(draw::draw, m)?)?;
     m.add_function(wrap_pyfunction!(draw::ask, m)?)?;
+    m.add_function(wrap_pyfunction!(program::run_program, m)?)?;
     torch::register_torch(m)
 }

@@ -8,6 +8,8 @@ Needs numpy alone. With PyTorch installed, ``import torch`` registers the simula
 (see :mod:`zellige.spyre`); the environment variable ``ZELLIGE_AUTOLOAD=0`` keeps it from doing so.
 """
 
+from typing import Any as _Any
+
 import zellige_torch_spyre as _  # noqa: F401 - installs the finder of torch_spyre in checkouts on PYTHONPATH
 
 from ._drawing import Drawing, draw
@@ -27,7 +29,7 @@ from ._native import (
 from ._relayout import relayout
 
 
-def report(compiled=None):
+def report(compiled: _Any = None) -> _Any:
     """What ``torch.compile`` did last; the report of its backend "spyre"."""
     from .compile import last_report
 

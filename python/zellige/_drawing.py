@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 from . import _native
 
@@ -30,9 +31,9 @@ class Drawing:
 
 
 def draw(
-    layout,
+    layout: Any,
     shape: Sequence[int] | None = None,
-    dtype=None,
+    dtype: Any = None,
     *,
     title: str = "",
     width: int = 100,

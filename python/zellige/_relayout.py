@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from . import _native
 
 
-def relayout(array, src=None, dst=None, out=None, *, fill=None, threads=None):
+def relayout(
+    array: Any,
+    src: Any = None,
+    dst: Any = None,
+    out: Any = None,
+    *,
+    fill: float | str | None = None,
+    threads: int | None = None,
+) -> Any:
     torch = sys.modules.get("torch")
     if torch is not None and torch.compiler.is_compiling() and isinstance(array, torch.Tensor):
         from . import _torch_op

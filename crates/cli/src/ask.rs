@@ -1,13 +1,13 @@
 //! `zellige ask`
 
 use crate::common::{OutputError, print_json, print_text};
+use crate::exit_code::ExitCode;
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use zellige_ask::CallLimits;
 
 #[derive(clap::Args)]

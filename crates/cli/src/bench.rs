@@ -1,9 +1,9 @@
 //! `zellige bench`
 
 use crate::common::{print_json, print_text};
+use crate::exit_code::ExitCode;
 use anyhow::{Result, anyhow, bail};
 use serde_json::{Value, json};
-use std::process::ExitCode;
 use zellige_bench::compiler;
 use zellige_bench::moves::{
     self, BusyNeighbours, MeasureOptions, MoveCase, MoveRow, MoveRowError, PeerPair, report,

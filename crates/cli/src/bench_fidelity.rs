@@ -1,9 +1,9 @@
 //! `zellige bench fidelity`
 
 use crate::common::{print_json, print_text};
+use crate::exit_code::ExitCode;
 use anyhow::{Context, Result, anyhow, bail};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use zellige_bench::fidelity;
 use zellige_machine::Hardware;
 

@@ -1,9 +1,9 @@
 //! `zellige check`
 
 use crate::common::{LayoutArgs, print_json, print_text};
+use crate::exit_code::ExitCode;
 use anyhow::{Result, anyhow};
 use serde_json::json;
-use std::process::ExitCode;
 use zellige_layout::LintSeverity;
 
 #[derive(clap::Args)]

@@ -1,9 +1,12 @@
 //! What every subcommand reads: a layout, a shape, a dtype.
 
+use crate::near_misses::{self, nearest_name, parse_dtype};
 use anyhow::{Context, Result, anyhow};
 use clap::ValueEnum;
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
+use std::sync::OnceLock;
 use zellige_float::Dtype;
 use zellige_layout::{AxisKind, AxisTable, ExecutionScope, Layout, Swizzle};
 use zellige_notation::cute::atoms;
@@ -24,8 +27,47 @@ pub(crate) enum ColorWhen {
     Never,
 }
 
+/// What the whole process does about colour; unset, it is that of `auto`.
+static COLOR: OnceLock<ColorWhen> = OnceLock::new();
+
+/// Settles when to use colour, for the rest of the process. The first call wins.
+pub(crate) fn choose_color(when: ColorWhen) {
+    let _ = COLOR.set(when);
+}
+
+/// Whether a stream of the process gets colour.
+pub(crate) fn wants_color(stream: &impl IsTerminal) -> bool {
+    COLOR.get().copied().unwrap_or(ColorWhen::Auto).wants_color(stream)
+}
+
 impl ColorWhen {
-    pub(crate) fn wants_color(self, stream: &impl IsTerminal) -> bool {
+    /// What `--color` says among arguments that are not parsed yet. A value that is none is refused by the parser.
+    pub(crate) fn named_in_arguments(arguments: &[OsString]) -> ColorWhen {
+        let mut words = arguments.iter().skip(1).map(|a| a.to_string_lossy());
+        while let Some(word) = words.next() {
+            let value = match word.strip_prefix("--color=") {
+                Some(value) => Some(value.to_string()),
+                None if word == "--color" => words.next().map(|v| v.to_string()),
+                None if word == "--" => break,
+                None => None,
+            };
+            if let Some(when) = value.and_then(|v| ColorWhen::from_str(&v, false).ok()) {
+                return when;
+            }
+        }
+        ColorWhen::Auto
+    }
+
+    /// The same for the parser of arguments, which knows NO_COLOR itself.
+    pub(crate) fn of_parser(self) -> clap::ColorChoice {
+        match self {
+            ColorWhen::Auto => clap::ColorChoice::Auto,
+            ColorWhen::Always => clap::ColorChoice::Always,
+            ColorWhen::Never => clap::ColorChoice::Never,
+        }
+    }
+
+    fn wants_color(self, stream: &impl IsTerminal) -> bool {
         match self {
             ColorWhen::Always => true,
             ColorWhen::Never => false,
@@ -37,10 +79,10 @@ impl ColorWhen {
 }
 
 /// A layout and how to read it.
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone)]
 pub(crate) struct LayoutArgs {
     /// A preset, or a layout in any notation ('S[(8,64):(64,1)]', '(8,64):(64,1)', 'size=[4, 6] stride=[6, 1]', and
-    /// those that `zellige notations` lists); - reads it from standard input
+    /// those that `zellige notations` lists); a file with one of them, or - for standard input
     pub(crate) layout: String,
     /// The logical shape, such as 8,64 (default: that of the preset or of the layout itself)
     #[arg(long, value_name = "SHAPE", value_parser = parse_list)]
@@ -109,11 +151,31 @@ pub(crate) struct LoadedLayout {
     pub(crate) inverse: Option<String>,
 }
 
+/// Bytes of the path of a file with a layout at most: that of Linux.
+const MAX_PATH_BYTES: usize = 4096;
+
+/// Bytes of a file with a layout at most; a module of Triton is the longest of them.
+const MAX_LAYOUT_BYTES: u64 = 64 << 20;
+
+/// The same with the option of the command line that gives the shape, where one is missing.
+fn name_shape_option(d: Diagnostic) -> Diagnostic {
+    match &d.help {
+        Some(help) if d.is_unshaped() && help.contains("give the shape") => {
+            let help = format!("{help}\nhere the shape is given as --shape 8,64");
+            d.with_help(help)
+        }
+        _ => d,
+    }
+}
+
 /// The notation of that name.
 pub(crate) fn parse_notation(name: &str) -> Result<Notation> {
     Notation::from_name(name).ok_or_else(|| {
+        let hint = near_misses::suggest_notation(name);
+        let hint = hint.map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
+        let name: String = name.chars().take(64).collect();
         anyhow!(
-            "there is no notation `{name}`; notations are {}",
+            "there is no notation `{name}`{hint}\nnotations are {}",
             Notation::list_names(Notation::all_notations())
         )
     })
@@ -172,6 +234,11 @@ impl LayoutArgs {
 
     /// Reads the layout and settles shape, dtype and swizzle.
     pub(crate) fn load_layout(&self) -> Result<LoadedLayout> {
+        self.load_text_or_file(true)
+    }
+
+    /// The same; a layout that was read from a file already is no name of another file.
+    fn load_text_or_file(&self, may_be_file: bool) -> Result<LoadedLayout> {
         let axes = self.axis_table()?;
         let preset = preset::find_preset(&self.layout);
         // A thread-value layout of CuTe is about who holds an element, and no memory.
@@ -179,7 +246,10 @@ impl LayoutArgs {
         let mut text = match &preset {
             Some(preset) => owners.map_or(&preset.text, |o| &o.text).clone(),
             None if self.layout == "-" => std::io::read_to_string(std::io::stdin())
-                .context("the layout is read from standard input")?,
+                .context("the layout is read from standard input")?
+                // The line break at its end is that of the file or of `echo`, and no part of the layout.
+                .trim_end()
+                .to_string(),
             None => self.layout.clone(),
         };
         let mut picked = None;
@@ -201,13 +271,24 @@ impl LayoutArgs {
         };
         // What the user says wins over what the preset brings.
         let dtype = self.dtype.as_deref().or(own_dtype);
-        let dtype = dtype.map(Dtype::from_name).transpose()?;
+        let dtype = dtype.map(parse_dtype).transpose()?;
         let parsed = match &self.notation {
             // The text of a preset is written in a notation of its own, whatever notation the user names for texts.
             Some(name) if preset.is_none() => parse_as(text, parse_notation(name)?, &axes),
             _ => parse(text, &axes),
         };
-        let mut parsed = parsed.map_err(|d| self.explain_error(text, &d))?;
+        let mut parsed = match parsed {
+            Ok(parsed) => parsed,
+            // Texts come first, so that a file which happens to be called `abc` does not hide the tag of oneDNN.
+            Err(d) => match if may_be_file { self.read_layout_file()? } else { None } {
+                Some(held) => {
+                    return LayoutArgs { layout: held, ..self.clone() }
+                        .load_text_or_file(false)
+                        .map_err(|e| anyhow!("{e}\n in the file {}", make_visible(&self.layout)));
+                }
+                None => return Err(self.explain_error(text, &d)),
+            },
+        };
         let asked = self.shape.as_ref().map(|l| l.0.clone());
         let named = preset.as_ref().map(|p| owners.map_or(&p.shape, |o| &o.shape).clone());
         // The command line first, then the module that the layout was picked from, then the preset: from the
@@ -215,7 +296,7 @@ impl LayoutArgs {
         let given = asked.or(picked).or(named);
         let mut layout = parsed
             .layout_over_shape(given.as_deref())
-            .map_err(|d| anyhow!("{}", d.render(text, stderr_color())))?;
+            .map_err(|d| anyhow!("{}", name_shape_option(d).render(text, stderr_color())))?;
         let shape =
             given.or_else(|| parsed.default_shape()).unwrap_or_else(|| layout.default_shape());
         // Checked here once, so that no command has to handle a shape with another number of elements.
@@ -236,6 +317,17 @@ impl LayoutArgs {
         Ok(LoadedLayout { title, parsed, layout, shape, dtype, element, inverse })
     }
 
+    /// The layout in the file of that name, where there is one.
+    fn read_layout_file(&self) -> Result<Option<String>> {
+        let path = Path::new(&self.layout);
+        // A long text is no path, and some systems take long to say so.
+        if self.layout.len() > MAX_PATH_BYTES || self.layout == "-" || !path.is_file() {
+            return Ok(None);
+        }
+        let text = zellige_files::read_text(path, MAX_LAYOUT_BYTES)?;
+        Ok(Some(text.trim_end().to_string()))
+    }
+
     /// The underlined text; a lone word is more likely a misspelt preset.
     fn explain_error(&self, text: &str, d: &Diagnostic) -> anyhow::Error {
         // A lone word that was refused is more often a misspelt preset than a layout, although tags of oneDNN are
@@ -247,7 +339,8 @@ impl LayoutArgs {
                     preset::presets_of_atom(&atom).into_iter().map(|p| p.name).collect();
                 return anyhow!("an atom has several layouts: {}", parts.join(", "));
             }
-            let near = nearest_preset(text);
+            let names: Vec<String> = preset::all_presets().into_iter().map(|p| p.name).collect();
+            let near = nearest_name(text, names.iter().map(String::as_str));
             let hint = near.map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
             return anyhow!(
                 "`{text}` is neither a preset nor a layout{hint}\n`zellige presets` lists the presets"
@@ -258,32 +351,7 @@ impl LayoutArgs {
 }
 
 pub(crate) fn stderr_color() -> bool {
-    ColorWhen::Auto.wants_color(&std::io::stderr())
-}
-
-/// The preset whose name shares the most with a word.
-fn nearest_preset(word: &str) -> Option<String> {
-    // The edit distance of Levenshtein in one row of its table; names are short, and there are some hundred of
-    // them.
-    let distance = |a: &str, b: &str| -> usize {
-        let b: Vec<char> = b.chars().collect();
-        let mut row: Vec<usize> = (0..=b.len()).collect();
-        for (i, x) in a.chars().enumerate() {
-            let mut diagonal = row[0];
-            row[0] = i + 1;
-            for (j, y) in b.iter().enumerate() {
-                let up = row[j + 1];
-                let replace = diagonal + usize::from(x != *y);
-                row[j + 1] = replace.min(up + 1).min(row[j] + 1);
-                diagonal = up;
-            }
-        }
-        row[b.len()]
-    };
-    let best =
-        preset::all_presets().into_iter().map(|p| (distance(word, &p.name), p.name)).min()?;
-    // A third of the letters at most, because a suggestion that has little in common with the word misleads.
-    (best.0 <= 3.max(word.len() / 3)).then_some(best.1)
+    wants_color(&std::io::stderr())
 }
 
 fn swizzle_layout(layout: &Layout, mode: &str, bits: Option<i64>) -> Result<Layout> {

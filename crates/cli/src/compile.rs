@@ -5,12 +5,12 @@ pub(crate) mod summary;
 
 use crate::cache::{CachedReport, ReportCache};
 use crate::common::{print_json, print_text, printable_path};
+use crate::exit_code::ExitCode;
 use crate::graph::{GraphArgs, GraphFile};
 use crate::progress::ProgressLine;
 use anyhow::{Context, Result};
 use clap::builder::PossibleValue;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use zellige_compile::CompilePolicy;
 use zellige_compile::report::{explain_layout, report_compared, report_program};
 use zellige_compile::{CompilerOptions, CompilerPass, PASSES, emit, print_pass};

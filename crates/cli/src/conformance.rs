@@ -1,10 +1,10 @@
 //! `zellige conformance`
 
 use crate::common::{print_json, print_text};
+use crate::exit_code::ExitCode;
 use anyhow::{Context, Result, bail};
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use zellige_conformance::{CaseSuite, SUITES, SuiteFolder};
 
 #[derive(clap::Args)]

@@ -1,10 +1,10 @@
 //! `zellige convert`
 
 use crate::common::{LayoutArgs, LoadedLayout, parse_notation, print_json, print_text};
+use crate::exit_code::ExitCode;
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::process::ExitCode;
 use zellige_ask::{ConvertedLayout, convert_layout, convert_to_all};
 use zellige_notation::Notation;
 

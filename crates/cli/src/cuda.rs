@@ -1,14 +1,14 @@
 //! `zellige cuda`
 
 use crate::common::{IntList, parse_list, print_json, print_text};
+use crate::exit_code::ExitCode;
 use crate::moves::side_layout;
+use crate::near_misses::parse_dtype;
 use anyhow::{Context, Result, anyhow};
 use serde_json::json;
 use std::fmt::Write;
-use std::process::ExitCode;
 use zellige_cuda::analysis::{self, AccessTotals};
 use zellige_cuda::{CudaProgram, Gpu, LaunchAlignment};
-use zellige_float::Dtype;
 use zellige_movement::{MoveDtypes, MovePlan, PaddingFill, PaddingValue};
 
 #[derive(clap::Args)]
@@ -50,8 +50,8 @@ pub(crate) struct CudaArgs {
 
 pub(crate) fn run_cuda(args: &CudaArgs) -> Result<ExitCode> {
     let shape = &args.shape.0;
-    let from = Dtype::from_name(&args.dtype)?;
-    let to = args.to_dtype.as_deref().map_or(Ok(from), Dtype::from_name)?;
+    let from = parse_dtype(&args.dtype)?;
+    let to = args.to_dtype.as_deref().map_or(Ok(from), parse_dtype)?;
     let dtypes = MoveDtypes::between(from, to)?;
     let (src, dst) = (side_layout(&args.from, shape, from)?, side_layout(&args.to, shape, to)?);
     let element = PaddingValue::parse(&args.fill)

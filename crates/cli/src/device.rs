@@ -2,9 +2,9 @@
 
 use crate::card::{CardArgs, WorkArgs};
 use crate::common::print_as;
+use crate::exit_code::ExitCode;
 use anyhow::Result;
 use serde_json::{Value, json};
-use std::process::ExitCode;
 use zellige_machine::Hardware;
 
 #[derive(clap::Args)]

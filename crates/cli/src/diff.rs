@@ -1,10 +1,10 @@
 //! `zellige diff`
 
 use crate::common::{IntList, LayoutArgs, LoadedLayout, parse_list, print_json, print_text};
+use crate::exit_code::ExitCode;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::process::ExitCode;
 use zellige_layout::{
     Layout, LayoutDifference, PhysicalCoordinate, flatten_coordinate, unflatten_index,
 };

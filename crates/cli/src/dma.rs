@@ -1,12 +1,12 @@
 //! `zellige dma`
 
 use crate::common::{IntList, parse_list, print_json, print_text};
+use crate::exit_code::ExitCode;
+use crate::near_misses::parse_dtype;
 use anyhow::{Result, anyhow, bail};
 use clap::ValueEnum;
 use serde_json::json;
 use std::fmt::Write;
-use std::process::ExitCode;
-use zellige_float::Dtype;
 use zellige_layout::{AxisTable, StridedLayout};
 use zellige_notation::parse;
 use zellige_notation::spyre::print_with_given_host;
@@ -80,7 +80,7 @@ pub(crate) fn run_dma(args: &DmaArgs) -> Result<ExitCode> {
             StridedLayout::new(size, StridedLayout::new_contiguous(size)?.stride(), args.offset)?
         }
     };
-    let dtype = Dtype::from_name(&args.dtype)?;
+    let dtype = parse_dtype(&args.dtype)?;
     let stick = match (&given, &args.dim_order) {
         (Some(stick), _) if bound.is_some() => stick.clone(),
         (Some(stick), _) => stick.with_host(size, stride.as_deref())?,

@@ -1,13 +1,13 @@
 //! `zellige exchange`
 
 use crate::common::{print_json, print_text};
+use crate::exit_code::ExitCode;
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::io::Read;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use zellige_view::svg::core_traffic::render_core_traffic_svg;
 use zellige_view::{CoreTraffic, render_core_traffic_text};
 

@@ -2,10 +2,10 @@
 
 use crate::common::{LayoutArgs, LoadedLayout, print_json, print_text};
 use crate::convert::conversion_table;
+use crate::exit_code::ExitCode;
 use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::process::ExitCode;
 use zellige_ask::{ConvertedLayout, convert_to_all};
 use zellige_notation::cute::atoms;
 use zellige_notation::preset;

@@ -1,11 +1,12 @@
 //! `zellige explain-time`
 
 use crate::common::{print_json, print_text};
-use anyhow::{Result, anyhow, bail};
+use crate::exit_code::ExitCode;
+use crate::near_misses::parse_dtype;
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::path::Path;
-use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -90,6 +91,8 @@ impl ExplainTimeArgs {
             let shapes = self.shapes.iter().map(|s| parse_shape(s)).collect::<Result<Vec<_>>>()?;
             put("shapes", Some(json!(shapes)));
         }
+        // The request would refuse a name that is none as well, and could not say what was meant.
+        self.dtype.iter().try_for_each(|name| parse_dtype(name).context("--dtype").map(|_| ()))?;
         put(
             "dtype",
             match &self.dtype[..] {

@@ -3,11 +3,12 @@
 mod server;
 
 use crate::common::print_text;
+use crate::exit_code::ExitCode;
 use anyhow::{Context, Result, bail};
 use std::io::{ErrorKind, IsTerminal};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 #[derive(clap::Args)]

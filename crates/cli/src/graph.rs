@@ -1,11 +1,10 @@
 //! The graph that a subcommand compiles, and how, from the words of the command line.
 
 use crate::card::parse_layout_request;
-use crate::common::printable_path;
+use crate::common::{printable_path, stderr_color};
 use crate::profile::{ProfileArgs, env_variable};
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use zellige_compile::CompilePolicy;
 use zellige_compile::report::report_refusal;
@@ -294,19 +293,15 @@ impl LoadedGraph {
             (Some(text), Some(op)) if !op.span.is_empty() => {
                 let d = Diagnostic::syntax_error(op.span.clone(), message, "this operation")
                     .with_id("Z101");
-                anyhow!("{}{help}", d.render(text, wants_color()).trim_end())
+                anyhow!("{}{help}", d.render(text, stderr_color()).trim_end())
             }
             _ => anyhow!("{message}{help}"),
         }
     }
 }
 
-fn wants_color() -> bool {
-    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
-}
-
 fn rendered_error(d: &Diagnostic, text: &str) -> anyhow::Error {
-    anyhow!("{}", d.render(text, wants_color()))
+    anyhow!("{}", d.render(text, stderr_color()))
 }
 
 fn parse_word<T>(

@@ -1,13 +1,13 @@
 //! `zellige ktir`
 
-use crate::common::{ColorWhen, print_as, print_text, printable_path};
+use crate::common::{print_as, print_text, printable_path, stderr_color};
+use crate::exit_code::ExitCode;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Subcommand;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use zellige_files::{
     ByteOrder, ContainerKind, DimensionOrder, NewTensor, make_folder, read_tensor_file, read_text,
     write_bytes, write_tensor_file,
@@ -21,6 +21,10 @@ use zellige_machine::Hardware;
 use zellige_notation::Diagnostic;
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  zellige ktir check softmax.mlir
+  zellige ktir run add.mlir --input x=a.npy --input y=b.npy --input z=c.npy --output out/")]
 pub(crate) struct KtirArgs {
     #[command(subcommand)]
     command: KtirCommand,
@@ -35,6 +39,10 @@ enum KtirCommand {
 }
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  zellige ktir check softmax.mlir
+  zellige ktir check softmax.mlir --print")]
 struct KtirCheckArgs {
     /// The module
     file: PathBuf,
@@ -115,8 +123,7 @@ fn load_module(path: &Path) -> Result<(String, KtirModule)> {
 /// The underlined place, with file, line and column.
 fn underline_refusal(path: &Path, source: &str, d: &Diagnostic) -> anyhow::Error {
     let (line, column) = text::find_line_and_column(source, &d.span);
-    let color = ColorWhen::Auto.wants_color(&std::io::stderr());
-    anyhow!("{}\n at {}:{line}:{column}", d.render(source, color), printable_path(path))
+    anyhow!("{}\n at {}:{line}:{column}", d.render(source, stderr_color()), printable_path(path))
 }
 
 fn check_module(args: &KtirCheckArgs) -> Result<ExitCode> {
@@ -308,7 +315,14 @@ fn run_error(path: &Path, source: &str, e: &KtirRunError) -> anyhow::Error {
     if e.op.is_some() {
         underline_refusal(path, source, &e.to_diagnostic())
     } else {
-        anyhow!("{e}")
+        let message = e.to_string();
+        // The library knows arguments and no options.
+        if message.contains(" is missing; it is ") {
+            return anyhow!(
+                "{message}\ngive --input NAME=FILE for an array, --scalar NAME=VALUE for a number"
+            );
+        }
+        anyhow!(message)
     }
 }
 

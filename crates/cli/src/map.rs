@@ -1,10 +1,10 @@
 //! `zellige map`
 
 use crate::common::{IntList, LayoutArgs, parse_list, print_as};
+use crate::exit_code::ExitCode;
 use anyhow::{Result, anyhow, bail};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::process::ExitCode;
 use zellige_layout::{Axis, AxisTable, PlaceContent, unflatten_index};
 
 #[derive(clap::Args)]

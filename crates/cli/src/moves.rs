@@ -3,13 +3,14 @@
 mod move_side;
 
 use crate::common::{IntList, parse_list, print_as};
+use crate::exit_code::ExitCode;
+use crate::near_misses::parse_dtype;
 use crate::progress::ProgressLine;
 use anyhow::{Context, Result, bail};
 pub(crate) use move_side::side_layout;
 use move_side::{MoveSide, parse_move_side};
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Instant;
 use zellige_files::{
     Container, ContainerKind, ContainerWriter, DimensionOrder, FileMetadata, NewTensor, Relayout,
@@ -88,7 +89,7 @@ struct MoveTask<'a> {
 impl<'a> MoveTask<'a> {
     fn new(args: &MoveArgs, info: &'a TensorInfo) -> Result<MoveTask<'a>> {
         let shape = args.shape.as_ref().map_or_else(|| info.shape().to_vec(), |l| l.0.clone());
-        let dtype = args.to_dtype.as_deref().map_or(Ok(info.dtype()), Dtype::from_name);
+        let dtype = args.to_dtype.as_deref().map_or(Ok(info.dtype()), parse_dtype);
         let dtype = dtype.context("--to-dtype")?;
         let losses = match MoveDtypes::between(info.dtype(), dtype).context("--to-dtype")? {
             MoveDtypes::Formats { from, to } => conversion_losses(from, to),

@@ -1,10 +1,10 @@
 //! `zellige notations`
 
 use crate::common::{print_json, print_text};
+use crate::exit_code::ExitCode;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::process::ExitCode;
 use zellige_notation::Notation;
 
 #[derive(clap::Args)]

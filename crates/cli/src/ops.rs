@@ -1,11 +1,11 @@
 //! `zellige ops`
 
 use crate::common::{print_json, print_text};
+use crate::exit_code::ExitCode;
 use crate::profile::find_profile;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::process::ExitCode;
 use zellige_op::OpCoverage;
 
 #[derive(clap::Args)]

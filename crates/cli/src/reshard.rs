@@ -1,11 +1,11 @@
 //! `zellige reshard`
 
 use crate::common::{print_json, print_text, printable_path};
+use crate::exit_code::ExitCode;
 use crate::progress::ProgressLine;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Instant;
 use zellige_reshard::Topology;
 use zellige_reshard::checkpoint::{CheckpointJob, JobLimits, RankTraffic};

@@ -6,13 +6,13 @@ mod outputs;
 
 use crate::common::print_text;
 use crate::compile::summary;
+use crate::exit_code::ExitCode;
 use crate::graph::GraphArgs;
 use crate::profile::warn_of_narrowing;
 use crate::progress::ProgressLine;
 use anyhow::{Result, anyhow, bail};
 use inputs::RunInputs;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use zellige_compile::report::report_program;
 use zellige_device::Card;
 use zellige_run::{LoadedModel, program_timeline, run_graph_eagerly};

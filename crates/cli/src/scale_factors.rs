@@ -1,9 +1,9 @@
 //! `zellige scale-factors`
 
 use crate::common::{print_json, print_text};
+use crate::exit_code::ExitCode;
 use anyhow::Result;
 use serde_json::json;
-use std::process::ExitCode;
 use zellige_notation::preset::{ScaleFactors, build_scale_factor_layout};
 use zellige_notation::tirx;
 
@@ -14,8 +14,8 @@ them. The text goes to standard output, the shape that it is meant for to standa
 docs/notations.md says which factor is where.
 
 Examples:
-  zellige scale-factors 128 16 --sf-per-mma 4          nvfp4, 256 numbers of a row
-  zellige scale-factors 128 4 --reuse 4 --pipe-depth 2 fp8, a factor for 128 numbers, two stages
+  zellige scale-factors 128 16 --sf-per-mma 4            nvfp4, 256 numbers of a row
+  zellige scale-factors 128 4 --reuse 4 --pipe-depth 2   fp8, a factor for 128 numbers, two stages
   zellige show \"$(zellige scale-factors 128 16 --sf-per-mma 4)\" --shape 128,16")]
 pub(crate) struct Args {
     /// Rows of the operand, a multiple of 32

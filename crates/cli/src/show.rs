@@ -1,9 +1,9 @@
 //! `zellige show`
 
-use crate::common::{ColorWhen, LayoutArgs, print_coloured, print_json, print_text};
+use crate::common::{LayoutArgs, print_coloured, print_json, print_text, wants_color};
+use crate::exit_code::ExitCode;
 use anyhow::Result;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use zellige_files::write_bytes;
 use zellige_notation::tirx;
 use zellige_view::{DrawOptions, Scene, png, svg, terminal};
@@ -36,9 +36,6 @@ pub(crate) struct ShowArgs {
     /// Columns of the terminal drawing (default: $COLUMNS, else 100)
     #[arg(long)]
     width: Option<usize>,
-    /// Colour on the terminal
-    #[arg(long, value_enum, default_value_t = ColorWhen::Auto)]
-    color: ColorWhen,
     /// Cells drawn at most in each view; a note counts what is cut
     #[arg(long, default_value_t = 1024)]
     max_cells: usize,
@@ -70,7 +67,7 @@ pub(crate) fn run_show(args: &ShowArgs) -> Result<ExitCode> {
     let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
     // Few shells export COLUMNS; a hundred columns fit on most terminals.
     let width = args.width.or(columns).unwrap_or(100);
-    let colour = args.color.wants_color(&std::io::stdout());
+    let colour = wants_color(&std::io::stdout());
     let text = terminal::render_scene_text(&scene, width, colour);
     if colour { print_coloured(&text) } else { print_text(&text) }?;
     Ok(ExitCode::SUCCESS)

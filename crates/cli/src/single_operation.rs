@@ -6,6 +6,8 @@ mod report;
 use crate::card::{CardArgs, WorkArgs, parse_layout_request};
 use crate::chart;
 use crate::common::{print_as, printable_path};
+use crate::exit_code::ExitCode;
+use crate::near_misses::parse_dtype;
 use crate::profile::warn_of_narrowing;
 use crate::progress::ProgressLine;
 use anyhow::{Context, Result, anyhow, bail};
@@ -13,11 +15,9 @@ use operand::EagerOperand;
 use report::EagerReport;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use zellige_device::RunOp;
 use zellige_device::{Card, StreamId, Tensor};
 use zellige_files::{ContainerKind as FileKind, ContainerWriter, NewTensor, write_bytes};
-use zellige_float::Dtype;
 use zellige_machine::WorkKind;
 use zellige_notation::make_visible;
 use zellige_op::TensorOp;
@@ -87,7 +87,7 @@ pub(crate) fn run_eager(args: &EagerArgs) -> Result<ExitCode> {
     // Before any file is read: a wrong number of operands should not cost an upload.
     op.row().check_count(args.inputs.len())?;
     let requests = input_layouts(args)?;
-    let dtype = args.dtype.as_deref().map(Dtype::from_name).transpose().context("--dtype")?;
+    let dtype = args.dtype.as_deref().map(parse_dtype).transpose().context("--dtype")?;
     let traced = args.trace.is_some() || args.timeline.is_some();
     let builder = args.work.configure_card(args.card.card_builder()?)?;
     // Events cost memory, so the card records them only where somebody looks at them.

@@ -3,16 +3,16 @@
 use crate::card::{self, CardArgs, parse_layout_request};
 use crate::common::{IntList, parse_list, print_json, print_text};
 use crate::dma;
+use crate::exit_code::ExitCode;
+use crate::near_misses::parse_dtype;
 use crate::profile::warn_of_narrowing;
 use crate::progress::ProgressLine;
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use zellige_device::{StreamId, host_format};
 use zellige_files::{ContainerKind as FileKind, HostTensor, NewTensor, write_tensor_file};
-use zellige_float::Dtype;
 use zellige_float::{ConversionLoss, conversion_losses};
 use zellige_machine::WorkKind;
 use zellige_notation::make_visible;
@@ -73,8 +73,7 @@ pub(crate) fn run_upload(args: &UploadArgs) -> Result<ExitCode> {
     let request = args.wanted_layout()?;
     let file = HostTensor::open(&args.file, args.tensor.as_deref())?;
     let (info, host) = (file.info(), file.strided_layout()?);
-    let dtype =
-        args.dtype.as_deref().map_or(Ok(info.dtype()), Dtype::from_name).context("--dtype")?;
+    let dtype = args.dtype.as_deref().map_or(Ok(info.dtype()), parse_dtype).context("--dtype")?;
     let progress = ProgressLine::for_steps(if args.download.is_some() { 3 } else { 1 });
     progress.begin_step("uploading");
     let name = make_visible(info.name());

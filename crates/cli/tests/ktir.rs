@@ -66,6 +66,18 @@ impl Drop for Folder {
 const INPUTS: [&str; 6] = ["--input", "x=x.npy", "--input", "y=y.npy", "--input", "z=z.npy"];
 
 #[test]
+fn a_missing_argument_names_the_option_that_gives_it() {
+    let kernel = concat!(env!("CARGO_MANIFEST_DIR"), "/../ktir/tests/kernels/vector_add.mlir");
+    let out = std::process::Command::new(env!("CARGO_BIN_EXE_zellige"))
+        .args(["ktir", "run", kernel])
+        .output()
+        .expect("the program starts");
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(2), "{said}");
+    assert!(said.contains("`x` is missing") && said.contains("--input NAME=FILE"), "{said}");
+}
+
+#[test]
 fn a_kernel_runs_and_its_arrays_are_written() {
     let folder = Folder::new("run");
     let args =

@@ -20,11 +20,40 @@ def run(code, folder):
     return done.stdout
 
 
-@pytest.mark.parametrize("page", ["docs/quickstart-pytorch.md", "README.md"])
+@pytest.mark.parametrize("page", ["docs/quickstart-pytorch.md", "README.md", "docs/book/torch-compile.md"])
 def test_pages(page, tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert blocks
     run("\n".join(blocks), tmp_path)
+
+
+def test_book():
+    """What a page shows behind `>>>` is what Python prints, a traceback by its last line."""
+    import doctest
+
+    shown = 0
+    for page in sorted((ROOT / "docs" / "book").glob("*.md")):
+        blocks = "".join(re.findall(r"```pycon\n(.*?)```", page.read_text(), re.DOTALL))
+        test = doctest.DocTestParser().get_doctest(blocks, {}, page.name, str(page), 0)
+        outcome = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test)
+        assert outcome.failed == 0, page
+        shown += outcome.attempted
+    assert shown > 8
+
+
+def test_program():
+    """The wheel runs the program, with its exit codes, as a module and as the script that it installs."""
+    script = pathlib.Path(sys.executable).with_name("zellige")
+    for program in [[sys.executable, "-m", "zellige"], [str(script)]]:
+        if len(program) == 1 and not script.exists():
+            # A checkout on PYTHONPATH installs no script.
+            continue
+        found = subprocess.run([*program, "map", "S[(2,3)]", "1,2"], capture_output=True, text=True)
+        assert (found.returncode, found.stdout) == (0, "(1, 2) -> {m: 5}\n"), found.stderr
+        warned = subprocess.run([*program, "check", "mesh-aliasing"], capture_output=True, text=True)
+        assert warned.returncode == 1 and "[aliasing]" in warned.stdout
+        refused = subprocess.run([*program, "show", "S[4"], capture_output=True, text=True)
+        assert refused.returncode == 2 and refused.stderr.startswith("error"), refused.stderr
 
 
 @pytest.mark.parametrize("name", ["layouts", "eager", "compiled"])
