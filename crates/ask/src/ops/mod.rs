@@ -2,6 +2,7 @@
 
 mod algebra;
 mod analysis;
+mod block;
 mod compile;
 mod copies;
 mod cute;
@@ -111,6 +112,7 @@ pub const OPERATIONS: &[RequestOperation] = operations! {
     "copies", "src, dst, shape, dtype, to_dtype?, fill?, first?, count?", "total, copies: source and destination of each, in order", copies::answer_copies;
     "reshard", "shape, dtype, mesh, from, to_mesh?, to, bandwidth?", "ranks, pairs: bytes from rank to rank, sent, kept, seconds, chain of collectives; from and to: mesh, copies, and the ranks that hold each cell of the tensor", reshard::answer_reshard;
     "exchange", "shape, dtype, source, destination, cores?", "movement, remote_bytes, local_bytes, sends: source core, destination cores, ranges and bytes of each, busiest_sender, busiest_receiver, busiest_link_bytes", exchange::answer_exchange;
+    "block_convert", "from, to, shape?, dtype, route?, shared_bytes?, name?", "route, shuffles, selects, permutes, wavefronts, barriers, shared_bytes, their least, why no plan takes less, and the CUDA code, for two layouts on the registers of threads", block::answer_block_convert;
     "sheets", "layout, shape?, dtype?, color_by?, color_layout?, sticks?", "layout, notation, note, shape, axes, tones, sheets: the drawings and their extents", draw::answer_sheets;
     "cells", "layout, shape?, dtype?, color_by?, color_layout?, sticks?, side, box?, rows, cols", "caption, row_labels, col_labels, cells", draw::answer_cells;
     "inspect", "layout, shape?, dtype?, color_by?, color_layout?, sticks?, coord or side, box?, row, col", "state, place, elements: coordinate, steps and spots of each", draw::answer_inspect;
