@@ -8,6 +8,8 @@ use crate::exit_code::ExitCode;
 use anyhow::Result;
 use clap::{Arg, Command, CommandFactory, ValueEnum};
 use std::fmt::Write;
+use zellige_float::Dtype;
+use zellige_notation::{Notation, preset};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Shell {
@@ -79,7 +81,39 @@ fn collect_contexts<'c>(
 
 /// The words that an option accepts, where they are a list.
 fn accepted_words(arg: &Arg) -> Vec<String> {
-    arg.get_possible_values().iter().map(|v| v.get_name().to_string()).collect()
+    let listed: Vec<String> =
+        arg.get_possible_values().iter().map(|v| v.get_name().to_string()).collect();
+    if !listed.is_empty() {
+        return listed;
+    }
+    // Options that also accept other spellings, which the parser therefore has no list for.
+    let words = |list: &[&str]| list.iter().map(ToString::to_string).collect();
+    match arg.get_long().unwrap_or_default() {
+        "dtype" | "to-dtype" => Dtype::ALL.iter().map(|d| d.name().to_string()).collect(),
+        "swizzle" => words(&["none", "32B", "64B", "128B"]),
+        "policy" => words(&["best", "baseline"]),
+        "profile" => words(&["full", "card"]),
+        "mode" => words(&["dl16", "ieee"]),
+        "fp32" | "int64" => words(&["keep", "cast"]),
+        "notation" | "other-notation" => notation_names(),
+        // `--to` names a notation in one command and a layout in others.
+        _ if has_value_name(arg, "NOTATION") => notation_names(),
+        _ => Vec::new(),
+    }
+}
+
+fn notation_names() -> Vec<String> {
+    Notation::all_notations().map(|n| n.name().to_string()).collect()
+}
+
+fn has_value_name(arg: &Arg, wanted: &str) -> bool {
+    arg.get_value_names().is_some_and(|names| names.iter().any(|n| n.as_str() == wanted))
+}
+
+/// The names of layouts, for a command that takes one.
+fn layout_names(command: &Command) -> Option<Vec<String>> {
+    let takes_layout = command.get_positionals().any(|a| has_value_name(a, "LAYOUT"));
+    takes_layout.then(|| preset::all_presets().into_iter().map(|p| p.name).collect())
 }
 
 /// Whether a word follows the option.
@@ -97,7 +131,11 @@ fn describe(help: Option<&clap::builder::StyledStr>) -> String {
 fn bash_script(contexts: &[Context<'_>]) -> String {
     let mut words = String::new();
     let mut values = String::new();
+    let mut layouts = Vec::new();
     for context in contexts {
+        if layout_names(context.command).is_some() {
+            layouts.push(format!("'{}'", context.path.join(" ")));
+        }
         let key = context.path.join(" ");
         let mut offered: Vec<String> = context.subcommands().map(|c| c.get_name().into()).collect();
         offered.extend(context.options().filter_map(|a| Some(format!("--{}", a.get_long()?))));
@@ -117,6 +155,8 @@ fn bash_script(contexts: &[Context<'_>]) -> String {
         .filter(|c| !c.path.is_empty())
         .map(|c| format!("'{}'", c.path.join(" ")))
         .collect();
+    let names = contexts.iter().find_map(|c| layout_names(c.command)).unwrap_or_default().join(" ");
+    let layouts = layouts.join(" | ");
     format!(
         "# Completions of zellige for bash.
 _zellige() {{
@@ -136,7 +176,12 @@ _zellige() {{
   elif [ \"$values\" = - ] && {{ [ \"${{current:0:1}}\" = - ] || [ -z \"$path\" ] || [ \"$path\" = ktir ] || [ \"$path\" = bench ]; }}; then
     COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))
   else
-    COMPREPLY=($(compgen -f -- \"$current\"))
+    # A layout has a name or is in a file.
+    case \"$path\" in
+    {layouts}) words='{names}' ;;
+    *) words='' ;;
+    esac
+    COMPREPLY=($(compgen -W \"$words\" -- \"$current\") $(compgen -f -- \"$current\"))
   fi
 }}
 complete -o filenames -o bashdefault -F _zellige zellige
@@ -172,7 +217,16 @@ fn zsh_script(contexts: &[Context<'_>]) -> String {
             let _ = writeln!(text, "    '*--{long}{equals}[{help}]{value}' \\");
         }
         if subcommands.is_empty() {
-            let _ = writeln!(text, "    '*:file:_files'");
+            let _ = match layout_names(context.command) {
+                Some(names) => {
+                    let names = names.join(" ");
+                    writeln!(
+                        text,
+                        "    '*:layout:_alternative \"names:name:({names})\" \"files:file:_files\"'"
+                    )
+                }
+                None => writeln!(text, "    '*:file:_files'"),
+            };
         } else {
             let _ = writeln!(text, "    '1:command:->command' '*::argument:->argument'");
             let _ = writeln!(text, "  case $state in");
@@ -208,6 +262,9 @@ fn fish_script(contexts: &[Context<'_>]) -> String {
         for sub in context.subcommands() {
             let (name, help) = (sub.get_name(), describe(sub.get_about()));
             let _ = writeln!(text, "complete -c zellige -n '{condition}' -f -a {name} -d '{help}'");
+        }
+        if let Some(names) = layout_names(context.command) {
+            let _ = writeln!(text, "complete -c zellige -n '{condition}' -a '{}'", names.join(" "));
         }
         for arg in context.options() {
             let (long, help) = (arg.get_long().unwrap_or_default(), describe(arg.get_help()));

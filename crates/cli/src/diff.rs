@@ -18,8 +18,10 @@ Examples:
 Exit code 1 means that they differ.")]
 pub(crate) struct DiffArgs {
     /// A layout in any notation, or a preset
+    #[arg(value_name = "LAYOUT")]
     a: String,
     /// Another
+    #[arg(value_name = "OTHER")]
     b: String,
     /// The logical shape (default: that of the first layout that has one)
     #[arg(long, value_name = "SHAPE", value_parser = parse_list)]

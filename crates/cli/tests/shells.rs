@@ -77,6 +77,12 @@ fn bash_completes_commands_options_and_values() {
     );
     assert_eq!(complete_in_bash(&script, &["zellige", "show", "--color", "a"]), ["auto", "always"]);
     assert_eq!(complete_in_bash(&script, &["zellige", "dma", "--direction", ""]), ["h2d", "d2h"]);
+    assert_eq!(complete_in_bash(&script, &["zellige", "show", "x", "--dtype", "bf"]), ["bfloat16"]);
+    assert_eq!(complete_in_bash(&script, &["zellige", "check", "smem-8x64-"]), ["smem-8x64-128b"]);
+    assert!(
+        complete_in_bash(&script, &["zellige", "upload", "smem-8x64-"]).is_empty(),
+        "no layout stands there"
+    );
     // Where a file may stand, files are offered.
     assert!(complete_in_bash(&script, &["zellige", "upload", "/tm"]).contains(&"/tmp".to_string()));
 }
