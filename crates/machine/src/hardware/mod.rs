@@ -30,6 +30,7 @@ use crate::error::{MachineError, Result};
 use crate::ratio::Ratio;
 use crate::segment::{SegmentPurpose, SegmentSpec};
 use key::ROWS;
+use std::borrow::Cow;
 use std::fmt;
 
 /// How cycles are combined.
@@ -49,6 +50,15 @@ impl CycleModel {
             CycleModel::Ktir => "ktir",
         }
     }
+}
+
+/// What the host launches at once: the unit of `host.launch` says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LaunchUnit {
+    /// A step, or several that run side by side (`us/wave`): torch-spyre until May 2026.
+    Wave,
+    /// All steps of the card between two that are not its own (`us/bundle`): torch-spyre of September 2026.
+    Bundle,
 }
 
 /// One figure: its value, and where it comes from.
@@ -183,13 +193,36 @@ impl Hardware {
         if row.kind != key::FigureKind::Rate {
             return None;
         }
+        // The unit of a launch says what is launched at once, which another rate does not change.
+        let kept = self.find_figure(key).map(|f| f.unit);
+        let accepted = |unit: &&str| row.units.contains(&(*unit, 1));
+        let unit = kept.filter(accepted).or_else(|| row.units.first().map(|(unit, _)| *unit))?;
         self.figures[key as usize] = Some(HardwareFigure {
             value: FigureValue::Number(number),
             written: text.to_owned(),
-            unit: row.units.first()?.0,
+            unit,
             source: source.to_owned(),
         });
         Some(self)
+    }
+
+    /// What the host launches at once; waves where the preset has no figure for a launch.
+    pub fn launch_unit(&self) -> LaunchUnit {
+        match self.find_figure(Key::Launch).map(HardwareFigure::unit) {
+            Some("us/bundle") => LaunchUnit::Bundle,
+            _ => LaunchUnit::Wave,
+        }
+    }
+
+    /// The same hardware with a memory whose full rate a single core reaches that streams tensors: on it nothing takes
+    /// longer for being done by few cores, so that times of one core bound those of any number of cores.
+    pub fn with_full_streams(&self) -> Cow<'_, Hardware> {
+        if self.find_figure(Key::StreamShare).is_none() {
+            return Cow::Borrowed(self);
+        }
+        let mut bound = self.clone();
+        bound.figures[Key::StreamShare as usize] = None;
+        Cow::Owned(bound)
     }
 
     /// How many cores there are.
