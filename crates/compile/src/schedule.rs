@@ -11,6 +11,7 @@ use crate::lower::LoweredProgram;
 use crate::program::{CompiledProgram, ProgramBuffer, ProgramStep};
 use crate::scratchpads::ScratchpadPlan;
 use std::rc::Rc;
+use zellige_machine::account::WorkKind;
 use zellige_machine::{Hardware, OperationLatency, OperationWork, SimulatedTime};
 
 /// The program: steps in the order of their waves, each with its times; buffers, each with its place; and the layouts
@@ -81,6 +82,18 @@ pub(crate) fn run_time(draft: &ResidentDraft) -> SimulatedTime {
     runs.map(|((start, latency), _)| *start + latency.time).max().unwrap_or(SimulatedTime::ZERO)
 }
 
+/// What the host takes to launch a wave of steps of these kinds. A copy between scratchpads is launched with the step that
+/// reads it: its instructions are a part of that step's program.
+pub(crate) fn wave_launch_time(
+    hardware: &Hardware,
+    mut kinds: impl Iterator<Item = WorkKind>,
+) -> SimulatedTime {
+    match kinds.all(|kind| matches!(kind, WorkKind::Exchange(_))) {
+        true => SimulatedTime::ZERO,
+        false => hardware.launch_time(),
+    }
+}
+
 /// Of every step, when it starts and what it takes beside the others of its wave.
 fn compute_step_times(
     hardware: &Hardware,
@@ -103,7 +116,7 @@ fn compute_step_times(
         let loads = steps.iter().any(|s| waves[*s].1);
         let clock = if loads { &mut load } else { &mut run };
         // The host launches a wave only when the one before it has ended, so that its launch is never hidden.
-        *clock += hardware.launch_time();
+        *clock += wave_launch_time(hardware, steps.iter().map(|s| works[*s].kind));
         starts[wave] = *clock;
         *clock += steps.iter().map(|s| latencies[*s].time).max().unwrap_or(SimulatedTime::ZERO);
     }

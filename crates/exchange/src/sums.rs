@@ -7,9 +7,9 @@
 
 use crate::division::{CoreNumber, TensorDivision};
 use crate::error::{ExchangeError, Result};
-use crate::plan::{CoreExchange, MAX_CHOICES, MovementClass};
+use crate::plan::{CoreExchange, CoreSend, MAX_CHOICES, MovementClass};
 use crate::regions::find_regions;
-use crate::ring::ring_distance;
+use crate::ring::{RingLoads, ring_distance};
 use crate::tensor_box::TensorBox;
 use std::collections::{BTreeMap, HashMap};
 
@@ -138,6 +138,19 @@ impl SumExchange {
     pub fn remote_elements(&self) -> i64 {
         let added = self.additions.iter().filter(|a| a.source != a.owner);
         added.map(|a| a.elements.element_count()).sum::<i64>() + self.spread.remote_elements()
+    }
+
+    /// The loads of the links of a ring of `cores` cores, or of all cores of the divisions if these are more, by the
+    /// unfinished sums alone.
+    pub fn addition_loads(&self, cores: CoreNumber) -> RingLoads {
+        let send = |a: &PartialSend| CoreSend {
+            source: a.source,
+            destinations: vec![a.owner],
+            elements: a.elements.clone(),
+        };
+        let sends: Vec<CoreSend> = self.additions.iter().map(send).collect();
+        let highest = sends.iter().map(|s| s.source.max(s.destinations[0])).max();
+        RingLoads::of_sends(&sends, cores.max(highest.map_or(0, |core| core.saturating_add(1))))
     }
 
     /// Checks by listing elements that every sum has each layer exactly once, from a core that holds it, and that every

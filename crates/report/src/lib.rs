@@ -60,6 +60,7 @@ macro_rules! words {
 
 mod buffers;
 mod collective;
+mod exchange;
 mod explanation;
 #[cfg(test)]
 mod generated;
@@ -73,6 +74,7 @@ pub use buffers::{
     ReportedMove,
 };
 pub use collective::ReportedCollective;
+pub use exchange::{ReportedExchange, ReportedSend};
 pub use explanation::{CandidateLayout, LayoutExplanation, RequiredMove};
 pub use notes::{HostFallback, NarrowedTensor, ReportNote};
 pub use settings::{
@@ -86,7 +88,7 @@ pub use totals::{BottleneckTime, LayoutCertificate, PolicyComparison, RunTotals}
 /// The version of the format that these types describe.
 // Readers compare it before anything else: a field that is missing or new is an error, because all objects are
 // closed.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// What `zellige compile --json` writes: what the compiler decided, why, and what it costs. Times are
 /// simulated microseconds (`us`) from the beginning of a run; bytes are bytes of device memory, padding
@@ -115,6 +117,8 @@ pub struct Report {
     pub tensors: Vec<ReportedBuffer>,
     /// Every move that the compiler inserted.
     pub moves: Vec<ReportedMove>,
+    /// Every copy between scratchpads.
+    pub exchanges: Vec<ReportedExchange>,
     /// Every step, moves included, in an order in which they can run.
     pub steps: Vec<ReportedStep>,
     /// Bytes in use of one core's scratchpad.

@@ -13,7 +13,9 @@ pub fn program_timeline(program: &CompiledProgram) -> Timeline {
     let (launch, mut launched) = (hardware.launch_time(), None);
     for (_, step) in program.run_steps() {
         // A wave has one launch, drawn before its first step; hardware without a launch time has none to draw.
-        if launch > SimulatedTime::ZERO && launched.replace(step.wave) != Some(step.wave) {
+        // A copy between scratchpads is launched with the step that reads it.
+        let launches = launch > SimulatedTime::ZERO && step.scratchpad_copy().is_none();
+        if launches && launched.replace(step.wave) != Some(step.wave) {
             let (track, name) = (TimelineTrack::Stream(0), "launch".into());
             let start = step.start - launch;
             out.push(TimelineEvent { track, name, start, duration: launch, args: Vec::new() });

@@ -176,7 +176,7 @@ impl CopyPricing {
             bytes: bytes(remote).unsigned_abs(),
             source: exchange_side(shortest.unwrap_or(owners), &bytes),
             destination: exchange_side(owners, &bytes),
-            link_bytes: bytes(remote).unsigned_abs(),
+            link_bytes: bytes(plan.addition_loads(self.ring).busiest()).unsigned_abs(),
         }
     }
 

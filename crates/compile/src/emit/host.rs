@@ -199,6 +199,12 @@ pub(super) fn number_json(value: HostScalar) -> Value {
     }
 }
 
+/// Who sends which box to whom in a copy between scratchpads: source core, destination cores, a range of every dimension.
+fn sends_json(copy: &crate::ScratchpadCopy) -> Vec<Value> {
+    let sends = copy.exchange.sends().iter();
+    sends.map(|s| json!([s.source, s.destinations, s.elements.ranges()])).collect()
+}
+
 struct LaunchWriter<'a> {
     program: &'a CompiledProgram,
     map: &'a MemoryMap,
@@ -225,6 +231,7 @@ impl LaunchWriter<'_> {
             StepAction::Op(_, op) => ("op", op.name()),
             StepAction::Host(_, op) => ("host", op.name()),
             StepAction::Move { .. } => ("move", "restickify"),
+            StepAction::Exchange(_) => ("exchange", "identity"),
         };
         let attributes = step.node().map(|n| self.program.graph.node(n).attributes.clone());
         let bundle = self.bundles.iter().find(|b| b.phase == phase);
@@ -242,6 +249,7 @@ impl LaunchWriter<'_> {
                 StepAction::Move { why, .. } => Some(why),
                 _ => None,
             },
+            "sends": step.scratchpad_copy().map(sends_json),
             "kernels": paths,
             "no_kernel": refused.map(|r| &r.reason),
             "ktir": self.kernels.kernels.iter().find(|k| k.step == id).map(|k| &k.file),

@@ -7,7 +7,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `layout_summary` | a layout as numbers and in words |
-//! | `buffers`, `moves`, `steps` | the three lists |
+//! | `buffers`, `moves`, `exchanges`, `steps` | the four lists |
 //! | `summary` | totals of all steps, and the certificate of the choice |
 //! | `occupancy` | bytes of scratchpads and pool over time |
 //! | `notes` | fallbacks, narrowed elements, refusals with a remedy |
@@ -15,6 +15,7 @@
 //! | `explain` | why a tensor has its layout, with the price of every other one |
 
 mod buffers;
+mod exchanges;
 mod explain;
 mod layout_summary;
 mod moves;
@@ -45,6 +46,7 @@ pub fn report_program(program: &CompiledProgram) -> Report {
         units: summary::bottleneck_times(program),
         tensors: buffers::report_buffers(program),
         moves: moves::report_moves(program),
+        exchanges: exchanges::report_exchanges(program),
         steps: steps::report_steps(program),
         lx: occupancy::scratchpad_levels(program).to_occupancy(),
         pool: occupancy::pool_levels(program).to_occupancy(),

@@ -89,6 +89,9 @@ pub(super) fn report_totals(program: &CompiledProgram) -> RunTotals {
         lx_buffers: program.buffers.iter().filter(|b| is_lx(b)).count(),
         lx_hits: 0,
         lx_saved_bytes: 0,
+        exchanges: 0,
+        exchange_bytes: 0,
+        exchange_us: 0.0,
         pool_peak: occupancy::pool_levels(program).peak,
         weight_bytes: 0,
         input_bytes: 0,
@@ -117,6 +120,11 @@ pub(super) fn report_totals(program: &CompiledProgram) -> RunTotals {
                 s.host_us += to_microseconds(step.duration);
             }
             StepAction::Op(..) => s.ops += 1,
+            StepAction::Exchange(copy) => {
+                s.exchanges += 1;
+                s.exchange_bytes = s.exchange_bytes.saturating_add(copy.remote_bytes);
+                s.exchange_us += to_microseconds(step.duration);
+            }
         }
     }
     s.padding = if s.bytes == 0 { 0.0 } else { padding / s.bytes as f64 };
@@ -146,7 +154,9 @@ fn core_steps(program: &CompiledProgram) -> impl Iterator<Item = &ProgramStep> {
 
 /// How many waves every run launches.
 pub(super) fn count_launches(program: &CompiledProgram) -> usize {
-    let mut waves: Vec<usize> = program.run_steps().map(|(_, s)| s.wave).collect();
+    // A copy between scratchpads is launched with the step that reads it.
+    let launched = program.run_steps().filter(|(_, s)| s.scratchpad_copy().is_none());
+    let mut waves: Vec<usize> = launched.map(|(_, s)| s.wave).collect();
     waves.sort_unstable();
     waves.dedup();
     waves.len()

@@ -6,7 +6,7 @@
 //!   `runs x (run_doubling x log2 split - run_saving) + bytes x split / walk` of the side that governs. `runs` and `bytes`
 //!   are those of one core, every element of the tensor counted once: copies on several cores add no measurable time.
 //!   The side with the shorter contiguous run governs, and on a tie the one with the larger split, which is clamped to
-//!   2..8, the range that was measured.
+//!   2 to 8, the range that was measured. No shuffle takes less than its busiest link at `ring.bandwidth`.
 //! - [`ExchangeCarrier::Move`], a program of the ring for every move (torch-spyre until July 2026):
 //!   `move_start + bytes of the busiest link / move_link`.
 //!
@@ -116,6 +116,7 @@ impl Hardware {
         let clock = number(Key::Clock);
         let moves = [Key::RingMoveStart, Key::RingMoveLink];
         let has_moves = moves.iter().all(|key| self.find_figure(*key).is_some());
+        let link = Ratio::ONE.divided_by(number(Key::Ring)).ceil_product(work.link_bytes);
         match work.carrier {
             ExchangeCarrier::Shuffle if self.prices_shuffles() && work.bytes > 0 => {
                 let side = work.governing_side();
@@ -128,10 +129,16 @@ impl Hardware {
                 let own = work.bytes.div_ceil(side.cores.max(1));
                 let runs = own.div_ceil(side.run_bytes.max(1));
                 let walk = Ratio::new(split, 1).divided_by(number(Key::RingWalk));
-                ExchangeCycles {
+                let walked = ExchangeCycles {
                     runs: run.multiplied_by(clock).ceil_product(runs),
                     walk: walk.multiplied_by(clock).ceil_product(own),
                     ..ExchangeCycles::default()
+                };
+                // Copies to many cores are beyond what was measured; the ring bounds them all the same.
+                if link > walked.total() {
+                    ExchangeCycles { link, ..ExchangeCycles::default() }
+                } else {
+                    walked
                 }
             }
             ExchangeCarrier::Move if has_moves => ExchangeCycles {
@@ -140,10 +147,7 @@ impl Hardware {
                 link: clock.divided_by(number(Key::RingMoveLink)).ceil_product(work.link_bytes),
                 ..ExchangeCycles::default()
             },
-            _ => ExchangeCycles {
-                link: Ratio::ONE.divided_by(number(Key::Ring)).ceil_product(work.link_bytes),
-                ..ExchangeCycles::default()
-            },
+            _ => ExchangeCycles { link, ..ExchangeCycles::default() },
         }
     }
 }
@@ -223,5 +227,13 @@ mod tests {
     #[test]
     fn nothing_takes_no_time() {
         assert_eq!(price("card-2026-09", shuffle(0, 8, 128, 8)), 0.0);
+        let still = ExchangeWork { carrier: ExchangeCarrier::Move, ..shuffle(MIB, 8, 128, 8) };
+        assert_eq!(price("card-2026-09", still), 60.0);
+    }
+
+    #[test]
+    fn no_shuffle_is_faster_than_the_ring() {
+        let work = ExchangeWork { link_bytes: 192_000_000, ..shuffle(MIB, 32, 4096, 2) };
+        assert!((price("card-2026-09", work) - 1000.0).abs() < 1e-3);
     }
 }

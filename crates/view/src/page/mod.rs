@@ -43,10 +43,11 @@ pub fn render_run_page(report: &Report, collectives: &[ReportedCollective]) -> S
     let folded = FoldedSteps::fold_report(report);
     let title = escape_xml(&report.graph);
     let mut body = String::new();
-    let sections: [(&str, &str, String); 9] = [
+    let sections: [(&str, &str, String); 10] = [
         ("summary", "Summary", summary::render_summary(report)),
         ("graph", "Graph", step_graph::render_step_graph(report, &folded)),
         ("moves", "Moves", tables::render_moves(report, &folded)),
+        ("exchanges", "Copies between scratchpads", tables::render_exchanges(report, &folded)),
         ("collectives", "Collectives", tables::render_collectives(collectives)),
         ("time", "Time and memory", timeline::render_timeline(report, &folded)),
         ("roofline", "Roofline", roofline::render_roofline(report, &folded)),
