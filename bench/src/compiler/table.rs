@@ -50,6 +50,7 @@ pub fn time_breakdown(r: &Report) -> String {
     let mut list: Vec<(String, usize, f64, u64, u64)> = Vec::new();
     for s in r.steps.iter().filter(|s| !s.load) {
         let name = match s.kind {
+            StepKind::Exchange => "copies between scratchpads".to_string(),
             StepKind::Move => "restickify and other moves".to_string(),
             StepKind::Host => format!("{} on the host, there and back", s.op),
             _ => s.op.clone(),

@@ -2,13 +2,15 @@
 //! and the times of its kernels are added up.
 
 use super::case::{ExcludedRow, Exclusion, MeasuredCase, MeasuredQuantity, MeasuredStack};
-use super::express::{express_row, find_stack};
+use super::copies::{copy_case, express_copy, time_copy};
+use super::express::{express_row, find_stack, refuse_doubtful, refuse_other_quantities};
 use super::row::{MeasuredRow, ProductSplit};
 use std::collections::HashMap;
 use zellige_compile::report::sum_run_time;
 use zellige_compile::solve::memory::PlacementPolicy;
 use zellige_compile::{CompilerOptions, OutputLayoutRule, compile_graph};
 use zellige_graph::text;
+use zellige_machine::account::ExchangeWork;
 use zellige_machine::{Hardware, SimulatedTime, TimeTerm};
 use zellige_op::CoverageProfile;
 
@@ -104,6 +106,9 @@ impl RowPredictor {
     /// # Errors
     /// The row is left out, with the reason.
     pub fn predict_row(&mut self, row: &MeasuredRow) -> Result<PredictedRow, ExcludedRow> {
+        if let Some(copy) = express_copy(row) {
+            return self.predict_copy(row, copy);
+        }
         let case = express_row(row)?;
         let mut total = SimulatedTime::ZERO;
         let mut terms: Vec<TimeTerm> = Vec::new();
@@ -130,28 +135,20 @@ impl RowPredictor {
             let reason = "its graph compiles to no kernel: it computes nothing, or only prepares weights at loading";
             return Err(ExcludedRow::new(Exclusion::NotExpressible, reason));
         }
-        let (measured, predicted) = match case.quantity {
-            MeasuredQuantity::Time => {
-                let scale = match row.unit.as_str() {
-                    "s" => 1e6,
-                    "ms" => 1e3,
-                    _ => 1.0,
-                };
-                (row.value * scale, total.microseconds())
-            }
-            MeasuredQuantity::RateOfBytes(bytes) => (row.value, bytes as f64 / total.nanoseconds()),
-        };
-        let bound = terms.iter().max_by_key(|t| t.counted).map_or("nothing", |t| t.name);
-        Ok(PredictedRow {
-            id: row.id,
-            what: describe_row(row),
-            stack: find_stack(row),
-            case,
-            measured,
-            predicted,
-            bound,
-            terms,
-        })
+        Ok(compare_row(row, case, total, terms))
+    }
+
+    /// The prediction of a measured copy between scratchpads.
+    fn predict_copy(
+        &self,
+        row: &MeasuredRow,
+        copy: Result<ExchangeWork, ExcludedRow>,
+    ) -> Result<PredictedRow, ExcludedRow> {
+        refuse_other_quantities(row)?;
+        let work = copy?;
+        refuse_doubtful(row)?;
+        let (total, terms) = time_copy(&self.hardware, work);
+        Ok(compare_row(row, copy_case(row, &work), total, terms))
     }
 
     fn predict_graph(
@@ -171,6 +168,37 @@ impl RowPredictor {
     }
 }
 
+/// A row beside the time that was computed for it.
+fn compare_row(
+    row: &MeasuredRow,
+    case: MeasuredCase,
+    total: SimulatedTime,
+    terms: Vec<TimeTerm>,
+) -> PredictedRow {
+    let (measured, predicted) = match case.quantity {
+        MeasuredQuantity::Time => {
+            let scale = match row.unit.as_str() {
+                "s" => 1e6,
+                "ms" => 1e3,
+                _ => 1.0,
+            };
+            (row.value * scale, total.microseconds())
+        }
+        MeasuredQuantity::RateOfBytes(bytes) => (row.value, bytes as f64 / total.nanoseconds()),
+    };
+    let bound = terms.iter().max_by_key(|t| t.counted).map_or("nothing", |t| t.name);
+    PredictedRow {
+        id: row.id,
+        what: describe_row(row),
+        stack: find_stack(row),
+        case,
+        measured,
+        predicted,
+        bound,
+        terms,
+    }
+}
+
 /// Compiles a graph as torch-spyre's compiler does. It uses that compiler's layouts and work divisions where the row
 /// forces none and decomposes composite operations. Weights stay in the layouts in which they are given, and results in
 /// those in which they are computed.
@@ -181,6 +209,8 @@ fn time_graph(hardware: &Hardware, case: &MeasuredCase, graph: &str) -> Result<G
     options.cores = case.cores.min(hardware.core_count());
     options.scratchpads = case.lx.then_some(PlacementPolicy::FirstFit);
     options.lx_reserved = case.lx_reserved;
+    // No row of a graph was measured with such copies: those that were are left out.
+    options.copies = false;
     options.outputs = OutputLayoutRule::AsComputed;
     let program = compile_graph(&graph, &options).map_err(|e| e.to_string())?;
     let time = sum_run_time(&program);

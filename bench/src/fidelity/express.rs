@@ -49,7 +49,7 @@ fn unstated(reason: impl Into<String>) -> ExcludedRow {
     refuse(Exclusion::Unstated, reason)
 }
 
-fn refuse_other_quantities(row: &MeasuredRow) -> Result<(), ExcludedRow> {
+pub(super) fn refuse_other_quantities(row: &MeasuredRow) -> Result<(), ExcludedRow> {
     let time = matches!(row.unit.as_str(), "us" | "ms" | "s");
     if !time && row.unit != "GB/s" {
         return Err(refuse(Exclusion::NotATime, format!("its unit is {}", row.unit)));
@@ -87,7 +87,7 @@ fn refuse_other_quantities(row: &MeasuredRow) -> Result<(), ExcludedRow> {
     Ok(())
 }
 
-fn refuse_doubtful(row: &MeasuredRow) -> Result<(), ExcludedRow> {
+pub(super) fn refuse_doubtful(row: &MeasuredRow) -> Result<(), ExcludedRow> {
     let stated = ["do not use", "do not fit", "not bit exact"].iter().any(|w| row.note.contains(w));
     if row.suspicious || stated {
         let reason = match row.note.is_empty() {
@@ -149,15 +149,8 @@ fn express_operation(row: &MeasuredRow) -> Expressed {
         return found;
     }
     Err(match row.op.as_str() {
-        op if op.contains("relayout")
-            || op.contains("LX to LX")
-            || op.contains("neighbour shift")
-            || op.contains("scatter") =>
-        {
-            refuse(
-                Exclusion::NotExpressible,
-                "this compiler makes no copies between the scratchpads of cores",
-            )
+        op if op.contains("relayout") => {
+            unstated("which of its tensors are copied between scratchpads is not stated")
         }
         op => unstated(format!("what `{op}` runs is not described in enough detail")),
     })

@@ -5,6 +5,7 @@
 //! reason.
 
 mod case;
+mod copies;
 mod evaluate;
 mod express;
 mod graphs;

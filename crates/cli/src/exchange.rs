@@ -14,7 +14,7 @@ use zellige_view::{CoreTraffic, render_core_traffic_text};
 #[derive(clap::Args)]
 #[command(after_help = "\
 FILE is a JSON object with the fields of the request `exchange` of `zellige ask`: shape, dtype, source,
-destination, cores. Each division is a table core -> ranges, its rule, or the text of a layout on the
+destination, cores, stack, carrier. Each division is a table core -> ranges, its rule, or the text of a layout on the
 axis `core`.
 
   {\"shape\": {\"mb\": 512, \"out\": 4096}, \"dtype\": \"float16\",
@@ -97,6 +97,10 @@ fn collect_traffic(plan: &Value, tensor: &str) -> Result<CoreTraffic> {
             pairs.push((source, read_core(to)?, bytes));
         }
     }
+    for addition in plan["additions"].as_array().into_iter().flatten() {
+        let bytes = addition[4].as_i64().context("unfinished sums without bytes")?;
+        pairs.push((read_core(&addition[1])?, read_core(&addition[2])?, bytes));
+    }
     let named: BTreeSet<u32> = pairs.iter().flat_map(|(from, to, _)| [*from, *to]).collect();
     let cores: Vec<u32> = named.into_iter().collect();
     let place = |core: u32| cores.binary_search(&core).unwrap_or(0);
@@ -116,6 +120,23 @@ fn read_core(core: &Value) -> Result<u32> {
     core.as_u64().and_then(|c| u32::try_from(c).ok()).context("a send without a core")
 }
 
+/// The time with its terms, and the side of the copy that decides it.
+fn describe_time(plan: &Value) -> String {
+    let terms = plan["terms"].as_object().into_iter().flatten();
+    let terms: Vec<String> =
+        terms.map(|(name, us)| format!("{name} {:.2}", us.as_f64().unwrap_or(0.0))).collect();
+    let mut text = format!("time       {:.2} us", plan["time_us"].as_f64().unwrap_or(0.0));
+    if !terms.is_empty() {
+        text += &format!(": {}", terms.join(" + "));
+    }
+    let by = &plan["governed_by"];
+    if let Some(side) = by["side"].as_str() {
+        text += &format!(", by runs of {} bytes of the {side}", by["run_bytes"]);
+        text += &format!(" in {} slices", by["split"]);
+    }
+    text
+}
+
 fn describe_plan(plan: &Value, traffic: &CoreTraffic, with_sends: bool) -> Result<String> {
     let mut out = String::new();
     writeln!(out, "{}", traffic.title)?;
@@ -133,23 +154,34 @@ fn describe_plan(plan: &Value, traffic: &CoreTraffic, with_sends: bool) -> Resul
             writeln!(out, "{label:<16} core {core} {verb} {} bytes", plan[field]["bytes"])?;
         }
     }
-    writeln!(out, "busiest link     {} bytes, of the ring", plan["busiest_link_bytes"])?;
+    if let Some(bytes) = plan["busiest_link_bytes"].as_i64() {
+        writeln!(out, "busiest link     {bytes} bytes, of the ring")?;
+    }
+    writeln!(out, "{}", describe_time(plan))?;
     writeln!(out, "\nrows send, columns receive; o stays, 9 is the most between two cores")?;
     out.push_str(&render_core_traffic_text(traffic));
     if with_sends {
+        let list_ranges = |list: &Value| {
+            let list = list.as_array().into_iter().flatten();
+            let ranges: Vec<String> = list
+                .map(|r| format!("{} [{}, {})", r[0].as_str().unwrap_or(""), r[1], r[2]))
+                .collect();
+            if ranges.is_empty() { "all".to_string() } else { ranges.join(" ") }
+        };
+        if let Some(additions) = plan["additions"].as_array() {
+            writeln!(out, "\nlayer  source  adding core  ranges  bytes")?;
+            for a in additions {
+                let ranges = list_ranges(&a[3]);
+                writeln!(out, "{}  {}  {}  {ranges}  {}", a[0], a[1], a[2], a[4])?;
+            }
+        }
         writeln!(out, "\nsource  destinations  ranges  bytes")?;
         for send in plan["sends"].as_array().into_iter().flatten() {
             let list = |v: &Value| {
                 let items = v.as_array().into_iter().flatten();
                 items.map(Value::to_string).collect::<Vec<_>>().join(",")
             };
-            let ranges: Vec<String> = send[2]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(|r| format!("{} [{}, {})", r[0].as_str().unwrap_or(""), r[1], r[2]))
-                .collect();
-            let ranges = if ranges.is_empty() { "all".to_string() } else { ranges.join(" ") };
+            let ranges = list_ranges(&send[2]);
             writeln!(out, "{}  {}  {ranges}  {}", send[0], list(&send[1]), send[3])?;
         }
     }

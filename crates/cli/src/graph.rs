@@ -52,6 +52,9 @@ pub(crate) struct GraphArgs {
     /// Keep nothing in scratchpads
     #[arg(long)]
     no_lx: bool,
+    /// Copy nothing from the scratchpads of one division into those of another (SPYRE_LX_PLANNER_RELAYOUT=0)
+    #[arg(long)]
+    no_lx_copies: bool,
     /// One operation after the other, never two at the same time
     #[arg(long)]
     one_by_one: bool,
@@ -262,6 +265,9 @@ impl GraphArgs {
         options.strict = self.strict;
         if self.no_lx {
             options.scratchpads = None::<PlacementPolicy>;
+        }
+        if self.no_lx_copies {
+            options.copies = false;
         }
         if self.one_by_one {
             options.concurrent = false;

@@ -1,7 +1,7 @@
 //! The passes in the order they run. Each takes what the one before it made and returns the next value;
 //! [`PASSES`](crate::PASSES) says what each of them decides.
 
-use crate::chain::{PassObserver, plan_steps};
+use crate::chain::{CopyPolicy, PassObserver, plan_steps};
 use crate::choose::{FastestLayoutSearch, LayoutAssignment, SearchRecord, choose_layouts};
 use crate::decisions::{CompileDecisions, DecidedLayouts};
 use crate::decompose::decompose_graph;
@@ -32,7 +32,53 @@ pub fn compile_graph(graph: &Graph, options: &CompilerOptions) -> Result<Compile
     let mut known = KnownPrograms::default();
     // The search and the pins share what they know: a pinned graph has mostly the same steps.
     let program = searched(graph, options, &mut known)?;
-    fastest_with_pins(graph, options, program, &mut known)
+    let program = fastest_with_pins(graph, options, program, &mut known)?;
+    match wanted_copies(options) {
+        CopyPolicy::Never => Ok(program),
+        CopyPolicy::WhereFaster => Ok(with_scratchpad_copies(graph, options, program, &mut known)),
+    }
+}
+
+/// The program in the same layouts with copies between scratchpads, where it takes less time with them; otherwise the
+/// program as it is.
+///
+/// The search for layouts does not know of the copies, so that nothing it finds is lost: whatever they change, the program
+/// never takes longer than the one without them.
+fn with_scratchpad_copies(
+    graph: &Graph,
+    options: &CompilerOptions,
+    program: CompiledProgram,
+    known: &mut KnownPrograms,
+) -> CompiledProgram {
+    let copies = CopyPolicy::WhereFaster;
+    let copied = match options.policy {
+        CompilePolicy::Best => with_layouts_of(graph, options, &program, known, copies),
+        CompilePolicy::Baseline => {
+            let print = &mut PrintedPass::none();
+            let (source, views) = (LayoutSource::Search, program.decisions.merged_views());
+            expect_program(run_passes(graph, options, source, views, known, print, copies))
+                .map(Some)
+        }
+    };
+    match copied {
+        Ok(Some(mut copied)) if copied.latency() < program.latency() => {
+            copied.set_search(program.assignment.search.clone());
+            copied.proved_as(&program.assignment)
+        }
+        _ => program,
+    }
+}
+
+fn wanted_copies(options: &CompilerOptions) -> CopyPolicy {
+    if options.plans_copies() { CopyPolicy::WhereFaster } else { CopyPolicy::Never }
+}
+
+/// Copies as a record has them.
+fn recorded_copies(decisions: &CompileDecisions) -> CopyPolicy {
+    match decisions.copied_results().is_empty() {
+        true => CopyPolicy::Never,
+        false => CopyPolicy::WhereFaster,
+    }
 }
 
 /// The fastest program that the search for layouts finds, with operations on merged views split or not.
@@ -46,7 +92,8 @@ pub(crate) fn searched(
 ) -> Result<CompiledProgram> {
     let mut pass = |views| {
         let print = &mut PrintedPass::none();
-        expect_program(run_passes(graph, options, LayoutSource::Search, views, known, print))
+        let (source, copies) = (LayoutSource::Search, CopyPolicy::Never);
+        expect_program(run_passes(graph, options, source, views, known, print, copies))
     };
     let split = pass(MergedViews::Split)?;
     // Nothing was split, so that the graph with its views kept is the same graph.
@@ -69,10 +116,11 @@ pub(crate) fn with_layouts_of(
     options: &CompilerOptions,
     other: &CompiledProgram,
     known: &mut KnownPrograms,
+    copies: CopyPolicy,
 ) -> Result<Option<CompiledProgram>> {
     let views = other.decisions.merged_views();
     let (source, print) = (LayoutSource::Program(other), &mut PrintedPass::none());
-    match run_passes(graph, options, source, views, known, print) {
+    match run_passes(graph, options, source, views, known, print, copies) {
         Err(PassInterruption::NoSuchLayouts) => Ok(None),
         ended => expect_program(ended).map(Some),
     }
@@ -88,10 +136,11 @@ pub fn compile_again(
     decisions: &CompileDecisions,
 ) -> Result<CompiledProgram> {
     let views = decisions.merged_views();
+    let copies = recorded_copies(decisions);
     let passes = |replays| {
         let source = LayoutSource::Decisions(decisions, replays);
         let (known, print) = (&mut KnownPrograms::default(), &mut PrintedPass::none());
-        expect_program(run_passes(graph, options, source, views, known, print))
+        expect_program(run_passes(graph, options, source, views, known, print, copies))
     };
     // A recorded layout that kernels accept may still be one that later passes have no room for, and so may the
     // recorded layout of a weight: then nothing of the record is used, and an error is one of the graph itself.
@@ -114,9 +163,9 @@ pub fn print_pass(graph: &Graph, options: &CompilerOptions, pass: &str) -> Resul
         )));
     };
     let mut known = KnownPrograms::default();
-    let mut print = |source, views| {
+    let mut print = |source, views, copies| {
         let print = &mut PrintedPass::named(pass.name);
-        run_passes(graph, options, source, views, &mut known, print)
+        run_passes(graph, options, source, views, &mut known, print, copies)
     };
     // What the program has may come from the graph with its views kept, or with a pin. A graph whose compilation is
     // refused later has passes too.
@@ -125,11 +174,14 @@ pub fn print_pass(graph: &Graph, options: &CompilerOptions, pass: &str) -> Resul
         CompilePolicy::Baseline => None,
     };
     let views = program.as_ref().map_or(MergedViews::Split, |p| p.decisions.merged_views());
+    // A copy was worth its time in the program; under `baseline` there is none yet to ask.
+    let copies =
+        program.as_ref().map_or_else(|| wanted_copies(options), |p| recorded_copies(&p.decisions));
     let before_layouts = PASSES.iter().take_while(|p| p.name != "choose").any(|p| p == pass);
     let chosen = program.as_ref().filter(|_| !before_layouts);
-    let printed = match chosen.map(|own| print(LayoutSource::Program(own), views)) {
+    let printed = match chosen.map(|own| print(LayoutSource::Program(own), views, copies)) {
         Some(printed) if !matches!(printed, Err(PassInterruption::NoSuchLayouts)) => printed,
-        _ => print(LayoutSource::Search, views),
+        _ => print(LayoutSource::Search, views, copies),
     };
     match printed {
         Err(PassInterruption::Printed(text)) => Ok(text),
@@ -148,6 +200,7 @@ fn run_passes(
     views: MergedViews,
     known: &mut KnownPrograms,
     print: &mut PrintedPass<'_>,
+    copies: CopyPolicy,
 ) -> Result<CompiledProgram, PassInterruption> {
     zellige_calls::record_call!();
     options.check_ranges()?;
@@ -194,8 +247,8 @@ fn run_passes(
     print.observe_pass(made, &mut known.steps)?;
     let draft = match draft {
         // The search for layouts has planned its steps already, by the same chain.
-        Some(draft) if print.until.is_none() => draft,
-        _ => plan_steps(graph, options, &assignment, like, &mut known.steps, print)?,
+        Some(draft) if print.until.is_none() && copies == CopyPolicy::Never => draft,
+        _ => plan_steps(graph, options, &assignment, like, &mut known.steps, print, copies)?,
     };
     let draft = place_in_pool(draft)?;
     print.observe_pass(PassOutput::Pool(&draft), &mut known.steps)?;

@@ -41,6 +41,9 @@ pub(crate) struct DecidedStep {
 pub struct CompileDecisions {
     steps: Vec<DecidedStep>,
     kept: Vec<String>,
+    /// Those of them that are copied between the scratchpads of different divisions.
+    #[serde(default)]
+    copied: Vec<String>,
     optimal: bool,
     /// The layouts, where a search found them.
     #[serde(default)]
@@ -213,6 +216,7 @@ impl CompileDecisions {
         CompileDecisions {
             steps: steps.collect(),
             kept,
+            copied: Vec::new(),
             optimal,
             layouts: None,
             splits_views: false,
@@ -259,6 +263,16 @@ impl CompileDecisions {
     /// By the names of the steps.
     pub(crate) fn steps_by_name(&self) -> HashMap<&str, &DecidedStep> {
         self.steps.iter().map(|d| (d.name.as_str(), d)).collect()
+    }
+
+    /// Records which results are copied between scratchpads.
+    pub(crate) fn set_copied(&mut self, lowered: &LoweredProgram, copied: &[BufferId]) {
+        self.copied = copied.iter().map(|b| lowered.buffer(*b).name.clone()).collect();
+    }
+
+    /// Names of results that are copied between scratchpads.
+    pub(crate) fn copied_results(&self) -> HashSet<&str> {
+        self.copied.iter().map(String::as_str).collect()
     }
 
     /// Names of results that stay in the scratchpads.

@@ -8,7 +8,7 @@
 //! they take the same time.
 
 use crate::bundles::{WaveKind, divide_into_bundles};
-use crate::chain::{PassObserver, plan_steps};
+use crate::chain::{CopyPolicy, PassObserver, plan_steps};
 use crate::choose::{KnownMoves, LayoutAssignment};
 use crate::divide::AnsweredSteps;
 use crate::draft::ResidentDraft;
@@ -101,7 +101,11 @@ impl KnownPrograms {
         let mut lookup =
             ProgramLookup { assignment, best, times: &self.times, key: None, steps: 0 };
         let steps = &mut self.steps;
-        let ended = plan_steps(graph.clone(), options, assignment, None, steps, &mut lookup);
+        // Copies between scratchpads are planned for the program that is chosen: searching with them would plan every
+        // program twice.
+        let copies = CopyPolicy::Never;
+        let ended =
+            plan_steps(graph.clone(), options, assignment, None, steps, &mut lookup, copies);
         let (key, count) = (lookup.key, lookup.steps);
         let planned = match ended {
             Err(LookupStop::TooSlow(floor)) => {
@@ -200,7 +204,7 @@ fn least_time(lowered: &LoweredProgram, assignment: &LayoutAssignment) -> Simula
                 end += time;
                 sum += time;
             }
-            StepAction::Move { .. } | StepAction::Host(..) => {
+            StepAction::Move { .. } | StepAction::Host(..) | StepAction::Exchange(_) => {
                 alone += launch + hardware.operation_latency(&step.default.work).time;
             }
         }
@@ -312,7 +316,7 @@ impl LoweredKey {
             op: match step.action {
                 StepAction::Op(node, _) => Some((false, steps.describe_op(&lowered.graph, node))),
                 StepAction::Host(node, _) => Some((true, steps.describe_op(&lowered.graph, node))),
-                StepAction::Move { .. } => None,
+                StepAction::Move { .. } | StepAction::Exchange(_) => None,
             },
             reads: step.reads.iter().map(|r| (r.buffer.0, r.laid.clone())).collect(),
             writes: step.writes.iter().map(|b| b.0).collect(),

@@ -47,6 +47,7 @@ mod chain;
 mod check;
 pub mod choose;
 mod compile;
+mod core_copies;
 mod decisions;
 pub mod decompose;
 mod divide;
@@ -74,6 +75,7 @@ mod waves;
 
 pub use check::check_program;
 pub use compile::{compile_again, compile_graph, print_pass};
+pub use core_copies::ScratchpadCopy;
 pub use decisions::CompileDecisions;
 pub use decompose::decompose_graph;
 pub use error::{CompileError, RefusalWitness, Result};

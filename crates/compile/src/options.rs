@@ -69,6 +69,9 @@ pub struct CompilerOptions {
     pub scratchpads: Option<PlacementPolicy>,
     /// The part of every scratchpad that plans leave to the backend.
     pub lx_reserved: f64,
+    /// Whether a result may be copied from the scratchpads of one division into those of another, on hardware that has the
+    /// measured figures of such copies.
+    pub copies: bool,
     /// Whether independent operations may run at the same time on different cores, where the host launches them one by
     /// one; see [`runs_side_by_side`](CompilerOptions::runs_side_by_side).
     pub concurrent: bool,
@@ -90,6 +93,7 @@ impl Default for CompilerOptions {
             strict: false,
             scratchpads: Some(PlacementPolicy::Exact),
             lx_reserved: memory::LX_RESERVED,
+            copies: true,
             concurrent: true,
         }
     }
@@ -109,7 +113,8 @@ pub struct BadVariable {
 
 impl CompilerOptions {
     /// The same with the settings of torch-spyre's variables: `LX_PLANNING=0` leaves everything in memory,
-    /// `DXP_LX_FRAC_AVAIL` is the part of the scratchpads that plans leave free.
+    /// `DXP_LX_FRAC_AVAIL` is the part of the scratchpads that plans leave free, and `SPYRE_LX_PLANNER_RELAYOUT=0` copies
+    /// nothing from one scratchpad to another.
     ///
     /// # Errors
     /// Values that are neither.
@@ -121,6 +126,15 @@ impl CompilerOptions {
         match variable(name).as_deref() {
             None | Some("1") => {}
             Some("0") => self.scratchpads = None,
+            Some(other) => {
+                let accepted = "`0` or `1`";
+                return Err(BadVariable { name, value: other.into(), accepted });
+            }
+        }
+        let name = "SPYRE_LX_PLANNER_RELAYOUT";
+        match variable(name).as_deref() {
+            None | Some("1") => {}
+            Some("0") => self.copies = false,
             Some(other) => {
                 let accepted = "`0` or `1`";
                 return Err(BadVariable { name, value: other.into(), accepted });
@@ -157,6 +171,15 @@ impl CompilerOptions {
     /// Whether composite operations are decomposed.
     pub fn decomposes_ops(&self) -> bool {
         self.decompose.unwrap_or(self.coverage == CoverageProfile::Card)
+    }
+
+    /// Whether copies between scratchpads are planned: the option, scratchpads at all, and hardware that prices them and
+    /// launches bundles. Launched step by step, a copy would take a launch of its own, which is more than it saves.
+    pub fn plans_copies(&self) -> bool {
+        self.copies
+            && self.scratchpads.is_some()
+            && self.hardware.prices_shuffles()
+            && self.hardware.launch_unit() == LaunchUnit::Bundle
     }
 
     /// Whether independent steps run at the same time on different cores: where it is wanted, and where the host

@@ -69,7 +69,7 @@ fn missing_reason(program: &CompiledProgram, buffer: usize) -> String {
     match writer.map(|s| &s.action) {
         Some(StepAction::Host(_, op)) => return format!("the host computes `{}`", op.name()),
         Some(StepAction::Move { .. }) => return "a move writes it, and moves write memory".into(),
-        Some(StepAction::Op(..)) | None => {}
+        Some(StepAction::Op(..) | StepAction::Exchange(_)) | None => {}
     }
     if matches!(program.buffers[buffer].place, BufferLocation::Over(_))
         || program
@@ -96,7 +96,7 @@ fn missing_reason(program: &CompiledProgram, buffer: usize) -> String {
                         "`{name}` reads a view of it, and whole tensors alone are kept"
                     );
                 }
-                StepAction::Op(..) => {}
+                StepAction::Op(..) | StepAction::Exchange(_) => {}
             }
         }
     }

@@ -1,6 +1,7 @@
 //! A compiled program: what runs, in which order, on which memory.
 
 use crate::choose::{CandidateSet, LayoutAssignment, SearchRecord};
+use crate::core_copies::ScratchpadCopy;
 use crate::decisions::{CompileDecisions, DecidedLayouts};
 use crate::options::CompilerOptions;
 use std::ops::Range;
@@ -83,6 +84,8 @@ pub enum StepAction {
     Op(NodeId, TensorOp),
     /// An operation of the graph that the host does.
     Host(NodeId, TensorOp),
+    /// A result from the scratchpads of its producer's division into those of its readers'.
+    Exchange(Box<ScratchpadCopy>),
     /// Elements into another layout.
     Move {
         /// The operation that needs it; none is the caller.
@@ -97,14 +100,16 @@ impl StepAction {
     pub fn node(&self) -> Option<NodeId> {
         match self {
             StepAction::Op(node, _) | StepAction::Host(node, _) => Some(*node),
-            StepAction::Move { .. } => None,
+            StepAction::Move { .. } | StepAction::Exchange(_) => None,
         }
     }
 
     /// Who does it.
     pub fn bundle_kind(&self) -> BundleKind {
         match self {
-            StepAction::Op(..) | StepAction::Move { .. } => BundleKind::Device,
+            StepAction::Op(..) | StepAction::Move { .. } | StepAction::Exchange(_) => {
+                BundleKind::Device
+            }
             StepAction::Host(..) => BundleKind::Host,
         }
     }
@@ -113,7 +118,7 @@ impl StepAction {
     pub fn op(&self) -> Option<&TensorOp> {
         match self {
             StepAction::Op(_, op) | StepAction::Host(_, op) => Some(op),
-            StepAction::Move { .. } => None,
+            StepAction::Move { .. } | StepAction::Exchange(_) => None,
         }
     }
 }
@@ -170,6 +175,23 @@ impl ProgramStep {
     /// The operation itself.
     pub fn op(&self) -> Option<&TensorOp> {
         self.action.op()
+    }
+
+    /// The copy between scratchpads that it is.
+    pub fn scratchpad_copy(&self) -> Option<&ScratchpadCopy> {
+        match &self.action {
+            StepAction::Exchange(copy) => Some(copy),
+            _ => None,
+        }
+    }
+
+    /// What it does in a word: its operation, or the kind of move.
+    pub fn verb(&self) -> &'static str {
+        match &self.action {
+            StepAction::Op(_, op) | StepAction::Host(_, op) => op.name(),
+            StepAction::Move { .. } => "move",
+            StepAction::Exchange(_) => "exchange",
+        }
     }
 
     /// Whether it is a move.

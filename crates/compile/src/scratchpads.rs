@@ -8,6 +8,7 @@ use crate::divide::ResidencyCandidate;
 use crate::draft::{ProgramDraft, ResidentDraft, WavedDraft};
 use crate::error::Result;
 use crate::placement::is_in_lx;
+use crate::program::BufferId;
 use crate::solve::memory::{self, LiveBuffer, MemoryRequest, PlacementPolicy};
 use std::rc::Rc;
 use zellige_machine::OperationWork;
@@ -22,6 +23,9 @@ pub(crate) struct ScratchpadPlan {
     pub(crate) addresses: Vec<Option<u64>>,
     /// Of every step, what each core does, without the traffic of what stays in scratchpads.
     pub(crate) works: Vec<Rc<OperationWork>>,
+    /// Results that are copied between scratchpads and found no room, themselves or a copy of them: the program is to be
+    /// divided anew without copies of them.
+    pub(crate) crowded: Vec<BufferId>,
 }
 
 /// Keeps results in scratchpads where they fit.
@@ -35,7 +39,9 @@ pub(crate) fn place_in_scratchpads(waved: WavedDraft) -> Result<ResidentDraft> {
     };
     let kept: Vec<bool> = addresses.iter().map(Option::is_some).collect();
     let works = waved.divisions.works_with_kept(&kept);
-    Ok(waved.with_residents(ScratchpadPlan { addresses, works }))
+    let out = waved.divisions.residents.iter().filter(|r| !kept[r.buffer.0]);
+    let crowded = out.filter_map(|r| r.group).collect();
+    Ok(waved.with_residents(ScratchpadPlan { addresses, works, crowded }))
 }
 
 fn plan_addresses(waved: &WavedDraft, policy: PlacementPolicy) -> Result<Vec<Option<u64>>> {
@@ -53,11 +59,8 @@ fn plan_addresses(waved: &WavedDraft, policy: PlacementPolicy) -> Result<Vec<Opt
         // How many results begin to live at a wave, less those that ended before it.
         let mut changes = vec![0i64; waves + 1];
         for keep in &kept {
-            let (step, tensor) = keep.producer;
-            let Some(op) = &divided.ops[step] else { continue };
-            let size = op.largest_part_bytes(tensor, &divided.steps[step].division);
-            let mut uses: Vec<u64> = vec![wave(step)];
-            uses.extend(keep.readers.iter().map(|(s, _)| wave(*s)));
+            let size = keep.part_bytes;
+            let mut uses: Vec<u64> = keep.users().map(wave).collect();
             uses.sort_unstable();
             uses.dedup();
             let ends = [uses[0], uses[uses.len() - 1]].map(|w| usize::try_from(w).unwrap_or(0));

@@ -12,6 +12,7 @@
 //! graph with more than [`MAX_PINS`] is not compiled with any, and no pin is tried once [`MAX_PINNED_STEPS`] steps of
 //! programs were planned for them. The counts do not depend on the machine: the result is the same everywhere.
 
+use crate::chain::CopyPolicy;
 use crate::choose::SearchRecord;
 use crate::compile::{searched, with_layouts_of};
 use crate::error::Result;
@@ -79,7 +80,7 @@ pub(crate) fn fastest_with_pins(
         }
         // The pinned program may be faster only because of the pin, whose move the graph without it need not make: so
         // the same layouts are compiled without the pin, and only that program is an answer.
-        if let Ok(Some(free)) = with_layouts_of(graph, options, &program, known)
+        if let Ok(Some(free)) = with_layouts_of(graph, options, &program, known, CopyPolicy::Never)
             && free.latency() < best.latency()
         {
             best = free.proved_as(&proof);

@@ -87,6 +87,8 @@ impl<'a> WaveScheduler<'a> {
             for (step, tensor) in keep.readers.iter().chain([&keep.producer]) {
                 shared[*step].push((r, *tensor));
             }
+            // A copy reads the result as its only tensor.
+            keep.copies.iter().for_each(|step| shared[*step].push((r, 0)));
         }
         WaveScheduler {
             divided,
@@ -174,7 +176,9 @@ impl<'a> WaveScheduler<'a> {
             is_in_lx(&self.lowered.graph, buffer.tensor)
         };
         // The programmer placed it in the scratchpads: no gain in time sends it back.
-        if freed.iter().any(is_placed) {
+        // What is copied between scratchpads cannot leave them alone: its copies would have nothing to read.
+        let is_copied = |r: &usize| self.divided.residents[*r].group.is_some();
+        if freed.iter().any(is_placed) || freed.iter().any(is_copied) {
             return false;
         }
         let keeps = freed.iter().map(|r| &self.divided.residents[*r]);

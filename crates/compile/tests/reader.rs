@@ -328,6 +328,7 @@ fn on_card(program: &CompiledProgram, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
             StepAction::Move { .. } => {
                 outs[0].copy_and_pad(&ins[0], 0.0).unwrap();
             }
+            StepAction::Exchange(_) => panic!("no program here has copies between scratchpads"),
             StepAction::Host(..) => panic!("the host has no part in this"),
         }
     }

@@ -44,6 +44,7 @@ pub use run::recall::copy_again;
 pub use run::run_op::RunOp;
 pub use stream::{CardEvent, CardStreams, StreamId};
 pub use tensor::Tensor;
+pub use tensor::core_copy::{CoreBoxSend, CoreBoxes};
 pub use tensor::format::{default_layout, host_format};
 pub use tensor::kept::KeptDtypes;
 pub use tensor::out_of_range::OutOfRangeNumbers;

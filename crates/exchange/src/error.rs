@@ -83,6 +83,14 @@ pub enum ExchangeError {
         /// The first such element.
         element: Vec<i64>,
     },
+    /// A sum of no layers, or of more than are added.
+    #[error("a sum of {found} layers; 1 to {most} are accepted")]
+    Layers {
+        /// How many there are.
+        found: usize,
+        /// The most.
+        most: usize,
+    },
     /// More than is listed.
     #[error("{what}: {count}, and at most {limit} are listed")]
     TooLarge {

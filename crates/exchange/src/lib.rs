@@ -23,6 +23,7 @@
 //!   go below.
 //! - **Any pair.** Divisions may overlap, repeat, leave cores out, or cover a part of the tensor; what a system calls
 //!   split, gather, broadcast or permutation is a [`MovementClass`] that is read off the plan afterwards.
+//! - **Unfinished sums.** Where cores hold parts of sums of the same elements, a [`SumExchange`] adds them up on the way.
 //! - **A certificate** ([`CoreExchange::certify`]) checks a plan element by element, with none of the planner's code.
 //!
 //! # What it may not do
@@ -36,6 +37,8 @@ mod error;
 mod plan;
 mod regions;
 mod ring;
+mod runs;
+mod sums;
 mod tensor_box;
 
 pub use certificate::ExchangeCertificate;
@@ -43,4 +46,6 @@ pub use division::{CoreNumber, MAX_CORES, TensorDivision};
 pub use error::{ExchangeError, Result};
 pub use plan::{CoreExchange, CoreSend, MovementClass};
 pub use ring::RingLoads;
+pub use runs::DivisionRuns;
+pub use sums::{PartialSend, SumExchange};
 pub use tensor_box::TensorBox;

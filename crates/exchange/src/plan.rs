@@ -10,7 +10,7 @@ use std::fmt;
 
 /// The most pairs of a reader and a holder among which senders are chosen. A division of a card has some thousand; many
 /// copies on both sides would otherwise take hours.
-const MAX_CHOICES: u128 = 1 << 24;
+pub(crate) const MAX_CHOICES: u128 = 1 << 24;
 
 /// A box of elements that one core sends. The core may be one of the destinations: it then keeps a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +35,8 @@ impl CoreSend {
 /// same boxes have the same part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MovementClass {
+    /// Unfinished sums of several cores are added up.
+    pub reduces: bool,
     /// The source holds elements that no core of the destination needs.
     pub selects: bool,
     /// A part of the source is sent to several parts of the destination.
@@ -53,6 +55,7 @@ impl fmt::Display for MovementClass {
             return f.write_str("none");
         }
         let named = [
+            (self.reduces, "reduce"),
             (self.selects, "select"),
             (self.splits, "split"),
             (self.gathers, "gather"),
@@ -132,6 +135,13 @@ impl CoreExchange {
     pub fn local_elements(&self) -> i64 {
         let local = self.sends.iter().filter(|s| s.destinations.contains(&s.source));
         local.map(|s| s.elements.element_count()).sum()
+    }
+
+    /// The number of elements that are copied, each counted once however many cores get it.
+    pub fn distinct_elements(&self) -> i64 {
+        // Sends of one region have the same box, and regions do not overlap.
+        let boxes: BTreeSet<&TensorBox> = self.sends.iter().map(|s| &s.elements).collect();
+        boxes.into_iter().map(TensorBox::element_count).sum()
     }
 
     /// The number of elements that each core sends to others, each copy counted.
@@ -225,6 +235,7 @@ fn classify_movement(
     }
     let parts: BTreeSet<usize> = destination_parts.values().copied().collect();
     MovementClass {
+        reduces: false,
         selects: regions.iter().any(|r| r.needers.is_empty()),
         splits: becomes.values().any(|to| to.len() > 1),
         gathers: made_of.values().any(|from| from.len() > 1),

@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 /// that a request takes.
 const MAX_CELLS: u128 = 1 << 20;
 
+/// The most cells of the grid, each counted once for every division: a sum has one for each of its layers.
+const MAX_LISTS: u128 = 1 << 22;
+
 /// The most entries "a core holds (needs) this cell" of both divisions together.
 const MAX_ENTRIES: u128 = 1 << 24;
 
@@ -23,16 +26,29 @@ pub(crate) struct SharedRegion {
 }
 
 /// The regions of elements that some core needs or holds, each element in one of them.
-///
-/// Boundaries of boxes in each dimension make a grid; inside one of its cells nothing changes. Cells with the same
-/// holders and needers are joined to boxes afterwards.
 pub(crate) fn find_shared_regions(
     source: &TensorDivision,
     destination: &TensorDivision,
 ) -> Result<Vec<SharedRegion>> {
-    let rank = source.shape().len();
-    let mut cuts: Vec<Vec<i64>> = source.shape().iter().map(|n| vec![0, *n]).collect();
-    for (_, boxes) in source.parts().chain(destination.parts()) {
+    let pair = |(elements, mut held): (TensorBox, Vec<Vec<CoreNumber>>)| {
+        let needers = held.pop().unwrap_or_default();
+        SharedRegion { elements, holders: held.pop().unwrap_or_default(), needers }
+    };
+    Ok(find_regions(&[source, destination])?.into_iter().map(pair).collect())
+}
+
+/// A box of elements that are on the same cores in every one of some divisions, with those cores by division, rising.
+pub(crate) type HeldRegion = (TensorBox, Vec<Vec<CoreNumber>>);
+
+/// The regions of elements that some core of some division of one tensor has, each element in one of them.
+///
+/// Boundaries of boxes in each dimension make a grid; inside one of its cells nothing changes. Cells with the same
+/// cores are joined to boxes afterwards.
+pub(crate) fn find_regions(divisions: &[&TensorDivision]) -> Result<Vec<HeldRegion>> {
+    let shape = divisions.first().map_or(&[][..], |d| d.shape());
+    let rank = shape.len();
+    let mut cuts: Vec<Vec<i64>> = shape.iter().map(|n| vec![0, *n]).collect();
+    for (_, boxes) in divisions.iter().flat_map(|d| d.parts()) {
         for part in boxes {
             for (own, (begin, end)) in cuts.iter_mut().zip(part.ranges()) {
                 own.extend([*begin, *end]);
@@ -46,11 +62,17 @@ pub(crate) fn find_shared_regions(
     let grid: Vec<usize> = cuts.iter().map(|own| own.len() - 1).collect();
     let cells: u128 = grid.iter().map(|n| *n as u128).product();
     if cells > MAX_CELLS {
-        return Err(too_large("cells between the boundaries of both divisions", cells, MAX_CELLS));
+        return Err(too_large("cells between the boundaries of all divisions", cells, MAX_CELLS));
+    }
+    // Every cell has a list for each division.
+    let lists = cells * divisions.len() as u128;
+    if lists > MAX_LISTS {
+        return Err(too_large("cells of all divisions together", lists, MAX_LISTS));
     }
     let mut entries = 0;
-    let mut list_cores = |division: &TensorDivision| -> Result<Vec<Vec<CoreNumber>>> {
-        let mut by_cell = vec![Vec::new(); usize::try_from(cells).unwrap_or(usize::MAX)];
+    let count = usize::try_from(cells).unwrap_or(usize::MAX);
+    let mut by_cell: Vec<Vec<Vec<CoreNumber>>> = vec![vec![Vec::new(); divisions.len()]; count];
+    for (which, division) in divisions.iter().enumerate() {
         for (core, boxes) in division.parts() {
             for part in boxes {
                 let span = grid_ranges(part, &cuts);
@@ -58,35 +80,27 @@ pub(crate) fn find_shared_regions(
                 if entries > MAX_ENTRIES {
                     return Err(too_large("cells of all cores together", entries, MAX_ENTRIES));
                 }
-                for_each_cell(&span, &grid, |cell| by_cell[cell].push(core));
+                for_each_cell(&span, &grid, |cell| by_cell[cell][which].push(core));
             }
         }
-        Ok(by_cell)
-    };
-    let (holders, needers) = (list_cores(source)?, list_cores(destination)?);
-
-    type RegionKey<'a> = (&'a [CoreNumber], &'a [CoreNumber]);
-    let mut groups: BTreeMap<RegionKey<'_>, Vec<TensorBox>> = BTreeMap::new();
+    }
+    let mut groups: BTreeMap<&[Vec<CoreNumber>], Vec<TensorBox>> = BTreeMap::new();
     let mut index = vec![0; rank];
-    for (held, needed) in holders.iter().zip(&needers) {
-        if !held.is_empty() || !needed.is_empty() {
+    for held in &by_cell {
+        if held.iter().any(|cores| !cores.is_empty()) {
             let cell = index.iter().zip(&cuts).map(|(i, own): (&usize, _)| (own[*i], own[*i + 1]));
-            groups.entry((held, needed)).or_default().push(TensorBox::new(cell.collect()));
+            groups.entry(held).or_default().push(TensorBox::new(cell.collect()));
         }
         advance_index(&mut index, &grid);
     }
-    let mut regions: Vec<SharedRegion> = groups
+    let mut regions: Vec<HeldRegion> = groups
         .into_iter()
-        .flat_map(|((held, needed), cells)| {
-            merge_boxes(cells).into_iter().map(move |elements| SharedRegion {
-                elements,
-                holders: held.to_vec(),
-                needers: needed.to_vec(),
-            })
+        .flat_map(|(held, cells)| {
+            merge_boxes(cells).into_iter().map(move |elements| (elements, held.to_vec()))
         })
         .collect();
     // In the order of elements, so that a plan does not depend on how cores are numbered.
-    regions.sort_by(|a, b| a.elements.cmp(&b.elements));
+    regions.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(regions)
 }
 

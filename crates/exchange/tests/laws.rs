@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use proptest::prelude::*;
-use zellige_exchange::{CoreExchange, CoreNumber, ExchangeError, TensorBox, TensorDivision};
+use zellige_exchange::{
+    CoreExchange, CoreNumber, ExchangeError, SumExchange, TensorBox, TensorDivision,
+};
 use zellige_layout::{Axis, AxisKind, AxisTable, Iter, Layout, TileLayout};
 
 /// Any boxes on up to six cores, so that parts overlap, repeat and leave gaps.
@@ -71,6 +73,47 @@ proptest! {
         }
     }
 
+    /// By the definition: every layer has a number of its own for each element and core, and each destination core must
+    /// end with the sum of one number of every layer, each from a core that holds it.
+    #[test]
+    fn sums_count_each_layer_once((layers, destination) in prop::collection::vec(1..6_i64, 1..3).prop_flat_map(|shape| {
+        (prop::collection::vec(any_division(shape.clone()), 1..4), any_division(shape))
+    })) {
+        let all = elements(destination.shape());
+        let missing = (0..6).any(|c| all.iter().any(|e| {
+            holds(&destination, c, e) && layers.iter().any(|l| !(0..6).any(|h| holds(l, h, e)))
+        }));
+        match SumExchange::between(&layers, &destination) {
+            Err(e) => prop_assert!(missing, "{}", e),
+            Ok(plan) => {
+                prop_assert!(!missing);
+                plan.certify(&layers, &destination).unwrap();
+                prop_assert_eq!(plan.class().reduces, layers.len() > 1);
+                for e in &all {
+                    let needers = (0..6).filter(|c| holds(&destination, *c, e)).count();
+                    let own: Vec<_> = plan.additions().iter().filter(|a| a.elements.contains(e)).collect();
+                    if needers == 0 {
+                        prop_assert!(own.is_empty());
+                        continue;
+                    }
+                    // One base-4 digit for each layer: a layer that is left out or added twice gives another number.
+                    let sum: usize = own.iter().map(|a| 1 << (2 * a.layer)).sum();
+                    prop_assert_eq!(sum, (0..layers.len()).map(|k| 1 << (2 * k)).sum::<usize>());
+                    let order: Vec<usize> = own.iter().map(|a| a.layer).collect();
+                    prop_assert!(order.windows(2).all(|w| w[0] < w[1]));
+                    prop_assert!(own.iter().all(|a| holds(&layers[a.layer], a.source, e) && a.owner == own[0].owner));
+                    // No choice of one adding core needs fewer messages.
+                    let cost = |owner: u32| {
+                        let added = layers.iter().filter(|l| !holds(l, owner, e)).count();
+                        added + needers - usize::from(holds(&destination, owner, e))
+                    };
+                    let least = (0..6).map(cost).min().unwrap();
+                    prop_assert_eq!(cost(own[0].owner), least);
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_division_holds_what_its_table_says(table in prop::collection::vec((0..3_u32, (0..4_i64, 1..4_i64), (0..4_i64, 1..4_i64)), 1..6)) {
         let shape = [7, 7];
@@ -121,6 +164,48 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_split_sum_is_reduced_and_scattered() {
+    // Four cores have unfinished sums of all of 8 x 64, and each needs two rows of the sums.
+    let whole = |core| TensorDivision::new(&[8, 64], [(core, TensorBox::whole(&[8, 64]))]).unwrap();
+    let layers: Vec<TensorDivision> = (0..4).map(whole).collect();
+    let rows = TensorDivision::from_slices(&[8, 64], &[0, 1, 2, 3], &[(0, 1, 4)]).unwrap();
+    let plan = SumExchange::between(&layers, &rows).unwrap();
+    plan.certify(&layers, &rows).unwrap();
+    // Every core sends three of its four quarters, and what it adds up is what it needs.
+    assert_eq!((plan.remote_elements(), plan.spread().remote_elements()), (3 * 8 * 64, 0));
+    assert_eq!(plan.class().to_string(), "reduce");
+    // All need all: a quarter each is added up, and then goes to the three others.
+    let copies = TensorDivision::from_slices(&[8, 64], &[0, 1, 2, 3], &[]).unwrap();
+    let plan = SumExchange::between(&layers, &copies).unwrap();
+    plan.certify(&layers, &copies).unwrap();
+    assert_eq!(plan.remote_elements(), 2 * 3 * 8 * 64);
+    assert_eq!(
+        plan.owners().parts().map(|(_, b)| b[0].element_count()).collect::<Vec<_>>(),
+        [128; 4]
+    );
+    // Complete sums: the last layer alone is a source.
+    let finished = CoreExchange::between(&layers[3], &rows).unwrap();
+    assert_eq!(finished.sent_by_core().into_keys().collect::<Vec<_>>(), [3]);
+    // Another tensor's certificate does not hold.
+    assert!(plan.certify(&layers[..3], &copies).is_err());
+    assert!(plan.certify(&layers, &rows).is_err());
+    assert!(SumExchange::between(&[], &rows).is_err());
+}
+
+#[test]
+fn runs_are_those_of_the_order_of_elements() {
+    let runs = |slices: &[(usize, i64, i64)]| {
+        let found = TensorDivision::from_slices(&[4, 8, 64], &[0, 1, 2, 3, 4, 5, 6, 7], slices);
+        let runs = found.unwrap().count_runs();
+        (runs.cores, runs.run, runs.split)
+    };
+    assert_eq!(runs(&[]), (8, 2048, 1));
+    assert_eq!(runs(&[(0, 1, 4)]), (8, 512, 4));
+    assert_eq!(runs(&[(1, 1, 8)]), (8, 64, 8));
+    assert_eq!(runs(&[(0, 1, 4), (2, 4, 2)]), (8, 32, 2));
 }
 
 #[test]

@@ -62,6 +62,7 @@ macro_rules! words {
 mod buffers;
 mod bundles;
 mod collective;
+mod exchange;
 mod explanation;
 #[cfg(test)]
 mod generated;
@@ -76,6 +77,7 @@ pub use buffers::{
 };
 pub use bundles::{BundleWorker, LaunchUnitName, ReportedBundle};
 pub use collective::ReportedCollective;
+pub use exchange::{ReportedExchange, ReportedSend};
 pub use explanation::{CandidateLayout, LayoutExplanation, RequiredMove};
 pub use notes::{HostFallback, NarrowedTensor, ReportNote};
 pub use settings::{
@@ -118,6 +120,8 @@ pub struct Report {
     pub tensors: Vec<ReportedBuffer>,
     /// Every move that the compiler inserted.
     pub moves: Vec<ReportedMove>,
+    /// Every copy between scratchpads.
+    pub exchanges: Vec<ReportedExchange>,
     /// Every step, moves included, in an order in which they can run.
     pub steps: Vec<ReportedStep>,
     /// What the host launches, in order: all steps, each in one bundle.

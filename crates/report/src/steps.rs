@@ -14,6 +14,8 @@ words! {
         Host = "host",
         /// A move between two layouts.
         Move = "move",
+        /// A copy between the scratchpads of two divisions.
+        Exchange = "exchange",
     }
 }
 

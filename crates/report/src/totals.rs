@@ -50,6 +50,12 @@ pub struct RunTotals {
     pub lx_hits: usize,
     /// Bytes of device memory traffic that scratchpads save.
     pub lx_saved_bytes: u64,
+    /// Copies between scratchpads.
+    pub exchanges: usize,
+    /// Bytes that they send from core to core.
+    pub exchange_bytes: u64,
+    /// How long they take.
+    pub exchange_us: f64,
     /// The most bytes of the pool in use.
     pub pool_peak: u64,
     /// Bytes of weights and constants on the card.

@@ -8,11 +8,13 @@ use crate::numbers::{NumberLoss, NumberLossKind};
 use std::sync::Arc;
 use zellige_compile::{
     BufferId, BufferLocation, BufferRead, BundleId, CompiledProgram, ElementOrigin, ProgramStep,
-    StepAction, StepId, check_program,
+    ScratchpadCopy, StepAction, StepId, check_program,
 };
 use zellige_device::RunOp;
 use zellige_device::{Card, DeviceError, LaunchOutcome, PreparedLaunch, PreparedWave};
+use zellige_device::{CoreBoxSend, CoreBoxes};
 use zellige_device::{Tensor, TensorLayout};
+use zellige_exchange::{TensorBox, TensorDivision};
 use zellige_graph::InputRole;
 use zellige_machine::{OperationWork, SimulatedTime, WorkKind};
 
@@ -407,6 +409,10 @@ impl LoadedModel {
                 self.prepared[number] = prepared.map_err(at)?.filter(|_| !step.load);
                 Some(moved.device_work(step.name.as_str(), WorkKind::Restickify, cores))
             }
+            StepAction::Exchange(copy) => {
+                copy_between_scratchpads(copy, &inputs[0], &outputs[0]).map_err(at)?;
+                None
+            }
             StepAction::Op(_, op) => {
                 let division = step.space.is_some().then_some(&step.division);
                 let launched = op.launch_op(&self.card, &inputs, &outputs, division, cores);
@@ -481,6 +487,33 @@ fn check_if_requested(program: &CompiledProgram) -> Result<()> {
             _ => Err(refused(value)),
         },
     }
+}
+
+/// Does what the cores do in a copy between scratchpads, by its plan alone.
+fn copy_between_scratchpads(
+    copy: &ScratchpadCopy,
+    from: &Tensor,
+    to: &Tensor,
+) -> std::result::Result<(), DeviceError> {
+    let to_ranges = |part: &TensorBox| -> Vec<std::ops::Range<usize>> {
+        let bound = |n: i64| usize::try_from(n).unwrap_or(0);
+        part.ranges().iter().map(|(begin, end)| bound(*begin)..bound(*end)).collect()
+    };
+    let boxes = |division: &TensorDivision| -> Vec<CoreBoxes> {
+        let count = division.parts().map(|(core, _)| core as usize + 1).max().unwrap_or(0);
+        let mut list: Vec<CoreBoxes> = vec![Vec::new(); count];
+        for (core, own) in division.parts() {
+            list[core as usize] = own.iter().map(to_ranges).collect();
+        }
+        list
+    };
+    let sends = copy.exchange.sends().iter().map(|send| CoreBoxSend {
+        source: send.source as usize,
+        destinations: send.destinations.iter().map(|core| *core as usize).collect(),
+        ranges: to_ranges(&send.elements),
+    });
+    let sends: Vec<CoreBoxSend> = sends.collect();
+    to.copy_between_cores(from, &boxes(&copy.source), &boxes(&copy.destination), &sends)
 }
 
 /// For every step of a program, the buffers whose last use it is.

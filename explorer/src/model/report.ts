@@ -22,6 +22,8 @@ export interface Report {
   tensors: ReportedBuffer[];
   /// Every move that the compiler inserted.
   moves: ReportedMove[];
+  /// Every copy between scratchpads.
+  exchanges: ReportedExchange[];
   /// Every step, moves included, in an order in which they can run.
   steps: ReportedStep[];
   /// What the host launches, in order: all steps, each in one bundle.
@@ -159,6 +161,12 @@ export interface RunTotals {
   lx_hits: number;
   /// Bytes of device memory traffic that scratchpads save.
   lx_saved_bytes: number;
+  /// Copies between scratchpads.
+  exchanges: number;
+  /// Bytes that they send from core to core.
+  exchange_bytes: number;
+  /// How long they take.
+  exchange_us: number;
   /// The most bytes of the pool in use.
   pool_peak: number;
   /// Bytes of weights and constants on the card.
@@ -316,6 +324,49 @@ export interface MoveEnd {
   layout: LayoutSummary;
 }
 
+/// A result that is copied from the scratchpads of its producer's division into those of its readers'.
+export interface ReportedExchange {
+  /// The step, as a place in `steps`.
+  step: number;
+  /// The tensor.
+  tensor: string;
+  /// The buffer that is copied.
+  from: string;
+  /// The buffer that is made.
+  to: string;
+  /// The kinds of data movement: `select`, `split`, `gather`, `broadcast`, joined by `+`; `permutation` or
+  /// `none`.
+  movement: string;
+  /// Cores that hold something before.
+  source_cores: number;
+  /// Cores that hold something afterwards.
+  destination_cores: number;
+  /// Steps that read the copy.
+  readers: number;
+  /// Bytes that go to other cores, in whole sticks.
+  remote_bytes: number;
+  /// Bytes that stay on their core.
+  local_bytes: number;
+  /// How long it takes; its step has the terms.
+  us: number;
+  /// Who sends what to whom, at most 1024 of them.
+  sends: ReportedSend[];
+  /// Sends that are not listed.
+  unlisted: number;
+}
+
+/// A box that one core sends.
+export interface ReportedSend {
+  /// The core that holds it.
+  source: number;
+  /// The cores that get it; the source among them keeps it.
+  destinations: number[];
+  /// Begin and end in every dimension of the tensor.
+  ranges: number[][];
+  /// Its bytes, in whole sticks.
+  bytes: number;
+}
+
 /// A step of the program.
 export interface ReportedStep {
   /// Its name: that of its first result.
@@ -374,7 +425,8 @@ export interface ReportedStep {
 /// "op": An operation that the cores compute.
 /// "host": An operation that the host computes.
 /// "move": A move between two layouts.
-export type StepKind = "op" | "host" | "move";
+/// "exchange": A copy between the scratchpads of two divisions.
+export type StepKind = "op" | "host" | "move" | "exchange";
 
 /// Groups of steps by what limits them on the hardware.
 /// "matmul": Matrix products.

@@ -216,6 +216,7 @@ export class ModelView {
       item(bytes(s.bytes), `of traffic, ${(100 * s.padding).toFixed(1)}% padding`),
       item(`${(100 * s.utilisation).toFixed(0)}%`, `of ${report.machine.cores} cores busy`),
       item(bytes(s.lx_saved_bytes), "saved by scratchpads"),
+      s.exchanges > 0 ? item(String(s.exchanges), `copied between scratchpads, ${time(s.exchange_us)}`) : null,
       c ? item(`${c.speedup.toFixed(2)}×`, `faster than ${c.policy}`) : null),
       h("p", { class: "hint" }, report.certificate.text));
   }

@@ -344,6 +344,7 @@ impl Program {
                 StepAction::Op(_, op) => (op.name(), None),
                 StepAction::Host(_, op) => (op.name(), Some("the host does it")),
                 StepAction::Move { why, .. } => ("move", Some(why.as_str())),
+                StepAction::Exchange(_) => ("exchange", None),
             };
             json!({
                 "name": step.name,

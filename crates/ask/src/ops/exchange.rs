@@ -7,15 +7,24 @@ use crate::request::{Request, parse_int, parse_ints};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use zellige_exchange::{
-    CoreExchange, CoreNumber, CoreSend, ExchangeError, MAX_CORES, TensorBox, TensorDivision,
+    CoreExchange, CoreNumber, CoreSend, DivisionRuns, ExchangeError, MAX_CORES, SumExchange,
+    TensorBox, TensorDivision,
 };
 use zellige_layout::{AxisKind, LayoutError};
+use zellige_machine::account::{
+    CoreWork, ExchangeCarrier, ExchangeSide, ExchangeWork, OperationLatency, OperationWork,
+    WorkKind,
+};
+use zellige_machine::{Hardware, TimeTerm};
 
 /// The most sends that an answer lists.
 const MAX_LISTED_SENDS: usize = 1 << 16;
 
 /// Cores of the ring, where the request does not say how many: those of the card.
 const DEFAULT_RING_CORES: i64 = 32;
+
+/// The preset whose figures price a copy, where the request names none: the one that has them.
+const DEFAULT_STACK: &str = "card-2026-09";
 
 /// A tensor with names for its dimensions.
 struct NamedShape {
@@ -40,44 +49,252 @@ impl NamedShape {
 pub(super) fn answer_exchange(r: &Request) -> OpAnswer {
     let shape = read_shape(r)?;
     let dtype = r.require_dtype()?;
-    let source = read_division(r, "source", &shape)?;
+    let source = read_source(r, &shape)?;
     let destination = read_division(r, "destination", &shape)?;
     let cores = r.optional_int("cores")?.unwrap_or(DEFAULT_RING_CORES);
     let ring = CoreNumber::try_from(cores).ok().filter(|n| (1..=MAX_CORES).contains(n));
     let ring = ring.ok_or_else(|| {
         bad_field("cores", format!("a ring of {cores} cores; 1 to {MAX_CORES} are accepted"))
     })?;
-    let plan = CoreExchange::between(&source, &destination).map_err(|e| refuse_exchange(&e))?;
-    if plan.sends().len() > MAX_LISTED_SENDS {
-        let message = format!(
-            "the plan has {} sends, and an answer lists at most {MAX_LISTED_SENDS}",
-            plan.sends().len()
-        );
-        return Err(RequestFault::new("too_large", message));
-    }
+    let pricing = CopyPricing { hardware: read_stack(r)?, carrier: read_carrier(r)?, ring };
     let bytes = |elements: i64| byte_count(elements, dtype.bits());
+    match source {
+        ExchangeSource::Complete(source) => {
+            let plan =
+                CoreExchange::between(&source, &destination).map_err(|e| refuse_exchange(&e))?;
+            check_listed(plan.sends().len())?;
+            let work = pricing.copy_work(&plan, &source, &destination, bytes);
+            let latency = pricing.latency(work);
+            let (sent, received) = (plan.sent_by_core(), plan.received_by_core());
+            Ok(json!({
+                "movement": plan.class().to_string(),
+                "remote_bytes": bytes(plan.remote_elements()),
+                "local_bytes": bytes(plan.local_elements()),
+                "sending_cores": sent.len(),
+                "receiving_cores": received.len(),
+                "busiest_sender": find_busiest(sent, bytes),
+                "busiest_receiver": find_busiest(received, bytes),
+                "busiest_link_bytes": bytes(plan.ring_loads(ring).busiest()),
+                "time_us": latency.time.microseconds(),
+                "terms": list_terms(&pricing.hardware, &latency),
+                "governed_by": describe_side(&work),
+                "sends": list_sends(&plan, &shape, bytes),
+            }))
+        }
+        ExchangeSource::Partial(layers) => {
+            let plan =
+                SumExchange::between(&layers, &destination).map_err(|e| refuse_exchange(&e))?;
+            check_listed(plan.additions().len().saturating_add(plan.spread().sends().len()))?;
+            let (mut sent, mut received) =
+                (plan.spread().sent_by_core(), plan.spread().received_by_core());
+            for a in plan.additions().iter().filter(|a| a.source != a.owner) {
+                *sent.entry(a.source).or_insert(0) += a.elements.element_count();
+                *received.entry(a.owner).or_insert(0) += a.elements.element_count();
+            }
+            // Two copies, one after the other: sums are complete before they are handed on.
+            let gather = pricing.latency(pricing.sum_work(&plan, &layers, bytes));
+            let spread = pricing.copy_work(plan.spread(), plan.owners(), &destination, bytes);
+            let spread = pricing.latency(spread);
+            let mut terms = list_terms(&pricing.hardware, &gather);
+            for (name, us) in list_terms(&pricing.hardware, &spread) {
+                let sum = terms.get(&name).and_then(Value::as_f64).unwrap_or(0.0);
+                let us = us.as_f64().unwrap_or(0.0);
+                terms.insert(name, json!(sum + us));
+            }
+            let addition_json = |a: &zellige_exchange::PartialSend| {
+                let ranges = list_ranges(&a.elements, &shape);
+                json!([a.layer, a.source, a.owner, ranges, bytes(a.elements.element_count())])
+            };
+            Ok(json!({
+                "movement": plan.class().to_string(),
+                "remote_bytes": bytes(plan.remote_elements()),
+                "local_bytes": bytes(plan.spread().local_elements()),
+                "sending_cores": sent.len(),
+                "receiving_cores": received.len(),
+                "busiest_sender": find_busiest(sent, bytes),
+                "busiest_receiver": find_busiest(received, bytes),
+                "time_us": (gather.time + spread.time).microseconds(),
+                "terms": terms,
+                "additions": plan.additions().iter().map(addition_json).collect::<Vec<_>>(),
+                "sends": list_sends(plan.spread(), &shape, bytes),
+            }))
+        }
+    }
+}
+
+/// What a source holds.
+enum ExchangeSource {
+    /// The elements of the tensor.
+    Complete(TensorDivision),
+    /// Unfinished sums of them, by slice of the loop that is summed over.
+    Partial(Vec<TensorDivision>),
+}
+
+/// What the price of a copy depends on beside its plan.
+struct CopyPricing {
+    hardware: Hardware,
+    carrier: ExchangeCarrier,
+    ring: CoreNumber,
+}
+
+impl CopyPricing {
+    fn copy_work(
+        &self,
+        plan: &CoreExchange,
+        source: &TensorDivision,
+        destination: &TensorDivision,
+        bytes: impl Fn(i64) -> i64,
+    ) -> ExchangeWork {
+        // What stays on its core everywhere takes no time.
+        let moved = if plan.class().moves { plan.distinct_elements() } else { 0 };
+        ExchangeWork {
+            carrier: self.carrier,
+            bytes: bytes(moved).unsigned_abs(),
+            source: exchange_side(source.count_runs(), &bytes),
+            destination: exchange_side(destination.count_runs(), &bytes),
+            link_bytes: bytes(plan.ring_loads(self.ring).busiest()).unsigned_abs(),
+        }
+    }
+
+    /// The copy of unfinished sums to the cores that add them up. Every layer is a tensor of its own.
+    fn sum_work(
+        &self,
+        plan: &SumExchange,
+        layers: &[TensorDivision],
+        bytes: impl Fn(i64) -> i64,
+    ) -> ExchangeWork {
+        let runs = layers.iter().map(TensorDivision::count_runs);
+        let shortest = runs.min_by_key(|r| (r.run, std::cmp::Reverse(r.split)));
+        let holders: std::collections::BTreeSet<CoreNumber> =
+            layers.iter().flat_map(|l| l.parts().map(|(core, _)| core)).collect();
+        let shortest = shortest
+            .map(|r| DivisionRuns { cores: i64::try_from(holders.len()).unwrap_or(i64::MAX), ..r });
+        let owners = plan.owners().count_runs();
+        let remote = plan.remote_elements() - plan.spread().remote_elements();
+        ExchangeWork {
+            carrier: self.carrier,
+            bytes: bytes(remote).unsigned_abs(),
+            source: exchange_side(shortest.unwrap_or(owners), &bytes),
+            destination: exchange_side(owners, &bytes),
+            link_bytes: bytes(plan.addition_loads(self.ring).busiest()).unsigned_abs(),
+        }
+    }
+
+    /// The latency on the cores of the side with more of them.
+    fn latency(&self, work: ExchangeWork) -> OperationLatency {
+        let cores = work.source.cores.max(work.destination.cores);
+        let each = CoreWork { ring_in: work.bytes.max(work.link_bytes), ..CoreWork::default() };
+        let cores = usize::try_from(cores).unwrap_or(1);
+        let work = OperationWork::uniform_cores("copy", WorkKind::Exchange(work), cores, each);
+        self.hardware.operation_latency(&work)
+    }
+}
+
+fn exchange_side(runs: DivisionRuns, bytes: impl Fn(i64) -> i64) -> ExchangeSide {
+    ExchangeSide {
+        cores: runs.cores.unsigned_abs(),
+        run_bytes: bytes(runs.run).unsigned_abs(),
+        split: runs.split.unsigned_abs(),
+    }
+}
+
+fn list_terms(hardware: &Hardware, latency: &OperationLatency) -> Map<String, Value> {
+    let term = |t: TimeTerm| (t.name.to_string(), json!(t.counted.microseconds()));
+    hardware.list_time_terms(latency).into_iter().map(term).collect()
+}
+
+/// The side whose runs decide the time of a shuffle; null for what carries bytes alone.
+fn describe_side(work: &ExchangeWork) -> Value {
+    match work.carrier {
+        ExchangeCarrier::Shuffle if work.bytes > 0 => {
+            let side = work.governing_side();
+            let name = if *side == work.source { "source" } else { "destination" };
+            json!({"side": name, "run_bytes": side.run_bytes, "split": side.split})
+        }
+        _ => Value::Null,
+    }
+}
+
+fn find_busiest(by_core: BTreeMap<CoreNumber, i64>, bytes: impl Fn(i64) -> i64) -> Value {
+    let most = by_core.into_iter().max_by_key(|(core, n)| (*n, std::cmp::Reverse(*core)));
+    most.map_or(Value::Null, |(core, n)| json!({"core": core, "bytes": bytes(n)}))
+}
+
+fn list_ranges(part: &TensorBox, shape: &NamedShape) -> Vec<Value> {
+    let ranges = part.partial_ranges(&shape.extents);
+    ranges.map(|(dim, begin, end)| json!([shape.names[dim], begin, end])).collect()
+}
+
+fn list_sends(plan: &CoreExchange, shape: &NamedShape, bytes: impl Fn(i64) -> i64) -> Vec<Value> {
     let send_json = |send: &CoreSend| {
-        let ranges = send.elements.partial_ranges(&shape.extents);
-        let ranges: Vec<Value> =
-            ranges.map(|(dim, begin, end)| json!([shape.names[dim], begin, end])).collect();
+        let ranges = list_ranges(&send.elements, shape);
         json!([send.source, send.destinations, ranges, bytes(send.elements.element_count())])
     };
-    let busiest = |by_core: BTreeMap<CoreNumber, i64>| {
-        let most = by_core.into_iter().max_by_key(|(core, n)| (*n, std::cmp::Reverse(*core)));
-        most.map_or(Value::Null, |(core, n)| json!({"core": core, "bytes": bytes(n)}))
+    plan.sends().iter().map(send_json).collect()
+}
+
+fn check_listed(sends: usize) -> Result<(), RequestFault> {
+    if sends <= MAX_LISTED_SENDS {
+        return Ok(());
+    }
+    let message =
+        format!("the plan has {sends} sends, and an answer lists at most {MAX_LISTED_SENDS}");
+    Err(RequestFault::new("too_large", message))
+}
+
+fn read_stack(r: &Request) -> Result<Hardware, RequestFault> {
+    // A preset by its name only: a request opens no file of hardware.
+    let name = r.optional_str("stack")?.unwrap_or(DEFAULT_STACK);
+    Hardware::built_in_preset(name).map_err(|e| bad_field("stack", clip_text(&e.to_string(), 400)))
+}
+
+fn read_carrier(r: &Request) -> Result<ExchangeCarrier, RequestFault> {
+    match r.optional_str("carrier")?.unwrap_or("shuffle") {
+        "shuffle" => Ok(ExchangeCarrier::Shuffle),
+        "move" => Ok(ExchangeCarrier::Move),
+        other => {
+            let other = clip_text(other, 40);
+            Err(bad_field("carrier", format!("`{other}`; `shuffle` or `move` is accepted")))
+        }
+    }
+}
+
+/// A division, or `{"sums": [division, ...], "finished": false}`: the unfinished sums over each slice of a loop. With
+/// `finished` the cores have added them up along the layers, and those of the last layer hold the sums.
+fn read_source(r: &Request, shape: &NamedShape) -> Result<ExchangeSource, RequestFault> {
+    let Value::Object(written) = r.require_field("source")? else {
+        return Ok(ExchangeSource::Complete(read_division(r, "source", shape)?));
     };
-    let (sent, received) = (plan.sent_by_core(), plan.received_by_core());
-    Ok(json!({
-        "movement": plan.class().to_string(),
-        "remote_bytes": bytes(plan.remote_elements()),
-        "local_bytes": bytes(plan.local_elements()),
-        "sending_cores": sent.len(),
-        "receiving_cores": received.len(),
-        "busiest_sender": busiest(sent),
-        "busiest_receiver": busiest(received),
-        "busiest_link_bytes": bytes(plan.ring_loads(ring).busiest()),
-        "sends": plan.sends().iter().map(send_json).collect::<Vec<_>>(),
-    }))
+    let Some(sums) = written.get("sums") else {
+        return Ok(ExchangeSource::Complete(read_division(r, "source", shape)?));
+    };
+    if let Some(unknown) = written.keys().find(|k| !["sums", "finished"].contains(&k.as_str())) {
+        let unknown = clip_text(unknown, 40);
+        let known = "known: sums, finished";
+        return Err(bad_field(
+            "source",
+            format!("unknown field `{unknown}` beside `sums`; {known}"),
+        ));
+    }
+    let list = sums.as_array().filter(|list| !list.is_empty());
+    let list = list.ok_or_else(|| {
+        RequestFault::wrong_type("`source.sums`", "a list of at least one division", sums)
+    })?;
+    let finished = match written.get("finished") {
+        None => false,
+        Some(Value::Bool(finished)) => *finished,
+        Some(other) => {
+            return Err(RequestFault::wrong_type("`source.finished`", "true or false", other));
+        }
+    };
+    let mut layers = Vec::with_capacity(list.len());
+    for layer in list {
+        layers.push(parse_division(r, "source", layer, shape)?);
+    }
+    Ok(match (finished, layers.pop()) {
+        (true, Some(last)) => ExchangeSource::Complete(last),
+        (_, last) => ExchangeSource::Partial(layers.into_iter().chain(last).collect()),
+    })
 }
 
 /// Elements below eight bits share bytes; the last byte counts whole.
@@ -112,7 +329,16 @@ fn read_division(
     field: &'static str,
     shape: &NamedShape,
 ) -> Result<TensorDivision, RequestFault> {
-    match r.require_field(field)? {
+    parse_division(r, field, r.require_field(field)?, shape)
+}
+
+fn parse_division(
+    r: &Request,
+    field: &'static str,
+    written: &Value,
+    shape: &NamedShape,
+) -> Result<TensorDivision, RequestFault> {
+    match written {
         Value::String(text) => read_layout_division(r, field, text, shape),
         Value::Object(rule) if rule.contains_key("slices") => read_rule(field, rule, shape),
         Value::Object(table) => read_table(field, table, shape),

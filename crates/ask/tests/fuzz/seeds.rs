@@ -121,6 +121,7 @@ pub(crate) const SEEDS: &[&str] = &[
     r#"{"id":57,"op":"reshard","shape":[3,5,7],"dtype":"int8","mesh":"x=3","from":"flat","to_mesh":"x=2, y=2","to":"whole at y=1"}"#,
     r#"{"id":90,"op":"exchange","shape":{"mb":8,"out":6},"dtype":"float16","source":{"0":[["mb",0,4]],"1":[["mb",4,8]]},"destination":{"cores":[0,4,1],"slices":{"out":[1,2]}}}"#,
     r#"{"id":91,"op":"exchange","shape":[4,6],"dtype":"int4","source":"S[(4,6):(1@core,1@lx)]","destination":{"3":[[["1",0,2]],[["0",1,2],["1",4,6]]]},"cores":8}"#,
+    r#"{"id":92,"op":"exchange","shape":[4,6],"dtype":"float16","source":{"sums":[{"0":[],"1":[]},{"2":[]}],"finished":false},"destination":{"cores":[0,4,1],"slices":{"0":[1,4]}},"carrier":"move","stack":"card"}"#,
     r#"{"id":55,"op":"copies","src":"S[(4,6):(6,1)]","dst":"S[(4,8):(1,4)] valid[4,6/8]","shape":[4,6],"dtype":"float32","first":3,"count":9}"#,
     r#"{"id":39,"op":"view","size":[4,6],"stride":[6,1],"offset":2,"call":"transpose","args":[0,1]}"#,
     r#"{"id":39,"op":"view","size":[4,6],"call":"permute","args":[[1,0]]}"#,

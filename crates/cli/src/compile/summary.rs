@@ -96,6 +96,17 @@ pub(crate) fn format_summary(r: &Report) -> String {
         String::new()
     };
     row("moves", format!("{} in a run, {}{load_moves}", s.moves, format_time(s.move_us)));
+    if s.exchanges > 0 {
+        row(
+            "exchanges",
+            format!(
+                "{} between scratchpads, {}, {} from core to core",
+                count_things_as(s.exchanges, "copy", "copies"),
+                format_time(s.exchange_us),
+                format_bytes(s.exchange_bytes)
+            ),
+        );
+    }
     row("layouts", r.certificate.text.clone());
     if s.host_us > 0.0 {
         let count = r.fallbacks.iter().filter(|f| !r.steps[f.step].load).count();
@@ -110,6 +121,7 @@ pub(crate) fn format_summary(r: &Report) -> String {
     }
     write_hot_operations(&mut out, r);
     write_moves(&mut out, r);
+    write_exchanges(&mut out, r);
     write_notes(&mut out, r);
     let _ = writeln!(
         out,
@@ -198,6 +210,39 @@ fn write_hot_operations(out: &mut String, r: &Report) {
 }
 
 /// The inserted moves, alike ones together.
+/// Copies between scratchpads, the longest first: what moves, how, and what its time consists of.
+fn write_exchanges(out: &mut String, r: &Report) {
+    if r.exchanges.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\ncopies between scratchpads");
+    let mut list: Vec<_> = r.exchanges.iter().collect();
+    list.sort_by(|a, b| b.us.total_cmp(&a.us));
+    for e in list.iter().take(MAX_LISTED_EXCHANGES) {
+        let terms = r.steps.get(e.step).map(|s| s.terms.as_slice()).unwrap_or_default();
+        let terms: Vec<String> =
+            terms.iter().map(|t| format!("{} {}", t.name, format_time(t.counted_us))).collect();
+        let _ = writeln!(
+            out,
+            "  {:>8}  {}: {} from {} cores to {}, {} to other cores, {} stay ({})",
+            format_time(e.us),
+            e.from,
+            e.movement,
+            e.source_cores,
+            e.destination_cores,
+            format_bytes(e.remote_bytes),
+            format_bytes(e.local_bytes),
+            terms.join(" + ")
+        );
+    }
+    if list.len() > MAX_LISTED_EXCHANGES {
+        let _ = writeln!(out, "  and {} shorter ones", list.len() - MAX_LISTED_EXCHANGES);
+    }
+}
+
+/// Copies between scratchpads that a summary lists; the report has all of them.
+const MAX_LISTED_EXCHANGES: usize = 6;
+
 fn write_moves(out: &mut String, r: &Report) {
     // Layers repeat: moves that differ in their tensors alone are one line.
     let mut list: Vec<(String, String, usize, f64, usize)> = Vec::new();

@@ -66,6 +66,14 @@ pub(super) fn check_scratchpads(program: &CompiledProgram) -> Result<()> {
             let ins: Vec<TensorLayout> = step.reads.iter().map(|r| r.laid.clone()).collect();
             let outs: Vec<TensorLayout> =
                 step.writes.iter().map(|b| program.buffer(*b).laid.clone()).collect();
+            // A copy has the parts of both sides in its own plan, which rule 8 compares with those of its producer and its
+            // readers.
+            if matches!(step.action, StepAction::Exchange(_)) {
+                if step.first_core != 0 {
+                    return report_broken_rule(&buffer.name, "its copy does not begin at core 0");
+                }
+                continue;
+            }
             let loops = match &step.action {
                 StepAction::Op(_, op) => op.tensor_loops(&ins, &outs)?,
                 _ => None,
@@ -161,7 +169,7 @@ pub(super) fn check_scratchpads(program: &CompiledProgram) -> Result<()> {
     Ok(())
 }
 
-/// Rule 8.
+/// Rule 9.
 pub(super) fn check_pool(program: &CompiledProgram) -> Result<()> {
     let lives = buffer_lifetimes(program);
     let limit = program.options.hardware.figure_count(Key::Segment);

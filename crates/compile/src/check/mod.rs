@@ -16,8 +16,11 @@
 //!    launches follow each other;
 //! 7. a buffer in the scratchpads is whole on every core for its writer and its readers alike, it and
 //!    what steps stream fit beside each other, and what lives at the same time shares no byte;
-//! 8. buffers of the pool that live at the same time share no byte, and are inside it.
+//! 8. a copy between scratchpads gives every core of its readers each stick of its part once, from a core that holds it
+//!    complete, and nothing else; it is charged what its plan moves;
+//! 9. buffers of the pool that live at the same time share no byte, and are inside it.
 
+mod exchange;
 mod memory;
 
 use crate::choose::demanded_output_layout;
@@ -74,7 +77,10 @@ fn held_elements(
         }
         ElementOrigin::Copy(_) => {
             let made = writers[id.0].map(|s| &program.steps[s]);
-            let Some(ProgramStep { action: StepAction::Move { .. }, reads, .. }) = made else {
+            let moves = |s: &&ProgramStep| {
+                matches!(s.action, StepAction::Move { .. } | StepAction::Exchange(_))
+            };
+            let Some(ProgramStep { reads, .. }) = made.filter(moves) else {
                 return report_broken_rule(&buffer.name, "a copy is made by a move");
             };
             // Copies of copies are followed back to the tensor, so that a chain of moves is accepted exactly if the
@@ -319,6 +325,7 @@ fn check_device_work(program: &CompiledProgram, step: &ProgramStep) -> Result<()
             let moved = ins[0].plan_padded_copy_to(&outs[0])?;
             moved.device_work(step.name.as_str(), WorkKind::Restickify, options.cores)
         }
+        StepAction::Exchange(copy) => return exchange::check_exchange(program, step, copy),
         StepAction::Host(_, op) => op.plan_round_trip(&ins, &outs)?,
         StepAction::Op(_, op) => {
             let (_, lay) = op.plan_layouts(&ins)?;
@@ -376,12 +383,11 @@ fn check_device_work(program: &CompiledProgram, step: &ProgramStep) -> Result<()
         .map(|(a, k)| a.reads.total_bytes() - k.reads.total_bytes())
         .sum();
     let resident = |id: BufferId| matches!(program.buffer(id).place, BufferLocation::Lx(_));
-    let kept: u64 = step
-        .reads
-        .iter()
-        .filter(|r| resident(r.buffer))
-        .map(|r| r.laid.stick_layout().device_bytes().map_or(0, i64::unsigned_abs))
-        .sum();
+    // Of a copy that several cores have, each of them saves its own reads.
+    let mut kept = 0;
+    for id in step.reads.iter().map(|r| r.buffer).filter(|id| resident(*id)) {
+        kept += exchange::part_bytes(program, step, id)?;
+    }
     if read > kept {
         return report_broken_rule(
             &step.name,

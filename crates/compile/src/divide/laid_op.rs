@@ -13,6 +13,7 @@ use std::rc::Rc;
 use zellige_device::PlanOp;
 use zellige_device::{LoopSpan, OpLoops, StickForm, TensorLayout, WorkDivision};
 use zellige_machine::OperationWork;
+use zellige_machine::account::SharedReads;
 use zellige_op::TensorOp;
 
 /// An operation with the layouts of its tensors: everything that its divisions depend on.
@@ -197,6 +198,7 @@ impl LaidOutOp {
                 tiles.for_each(|tile| tile.operands[role].resident = true);
             }
             let whole = self.tensor_sticks(*tensor)?;
+            let regions = self.core_regions(*tensor, &divided.division)?;
             for (core, done) in work.cores.iter_mut().enumerate() {
                 let mut part = whole.clone();
                 for (d, range) in
@@ -215,6 +217,23 @@ impl LaidOutOp {
                 // Where the account charges other bursts than the part has (a kernel that reads an operand twice),
                 // nothing is subtracted: the tensor is then no resident, which is slower and not wrong.
                 *side = side.checked_subtract(&traffic)?;
+                // What several cores have in their scratchpads is not read once for all of them either. Operands with
+                // equal bursts are told apart by how many cores have the same part.
+                if *tensor < self.inputs.len() {
+                    let alike = regions.iter().filter(|r| Some(*r) == regions.get(core)).count();
+                    let left = |s: &SharedReads| s.bursts.checked_subtract(&traffic);
+                    let exact = |s: &&mut SharedReads| s.cores == alike as u64 && left(s).is_some();
+                    let found = match done.shared.iter_mut().find(exact) {
+                        Some(found) => Some(found),
+                        None => done.shared.iter_mut().find(|s| left(s).is_some()),
+                    };
+                    if let Some(shared) = found
+                        && let Some(rest) = left(shared)
+                    {
+                        shared.bursts = rest;
+                    }
+                    done.shared.retain(|s| !s.bursts.bursts().is_empty());
+                }
                 done.padding_bytes = done.padding_bytes.checked_sub(padding)?;
                 let sticks = traffic.total_bytes() / 128;
                 done.unique_sticks = done.unique_sticks.map(|n| n.saturating_sub(sticks));

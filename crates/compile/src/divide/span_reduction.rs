@@ -34,6 +34,7 @@ const MAX_PRICED_DIVISIONS: usize = 16;
 const MAX_STEP_ROUNDS: usize = 64;
 
 /// The divisions that every step of a program may have.
+#[derive(Clone)]
 pub(crate) struct DivisionCandidates {
     /// Of every step, its operation; none of moves and of what the host does.
     pub(crate) ops: Vec<Option<Rc<LaidOutOp>>>,
@@ -42,7 +43,7 @@ pub(crate) struct DivisionCandidates {
     /// Steps with the same operation, layouts and candidates have the same number.
     pub(super) class: Vec<usize>,
     /// Whether every step has the one division that was decided for it before.
-    pub(super) decided_before: bool,
+    pub(crate) decided_before: bool,
 }
 
 /// Everything that the candidates of a step depend on: the operation, the layouts of its tensors, and the

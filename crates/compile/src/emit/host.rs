@@ -200,6 +200,12 @@ pub(super) fn number_json(value: HostScalar) -> Value {
     }
 }
 
+/// Who sends which box to whom in a copy between scratchpads: source core, destination cores, a range of every dimension.
+fn sends_json(copy: &crate::ScratchpadCopy) -> Vec<Value> {
+    let sends = copy.exchange.sends().iter();
+    sends.map(|s| json!([s.source, s.destinations, s.elements.ranges()])).collect()
+}
+
 /// What is launched when weights are loaded, or in a run.
 fn phase_bundles(
     program: &CompiledProgram,
@@ -260,6 +266,7 @@ impl StepWriter<'_> {
             StepAction::Op(_, op) => ("op", op.name()),
             StepAction::Host(_, op) => ("host", op.name()),
             StepAction::Move { .. } => ("move", "restickify"),
+            StepAction::Exchange(_) => ("exchange", "identity"),
         };
         let attributes = step.node().map(|n| self.program.graph.node(n).attributes.clone());
         let bundle = &self.bundles[self.program.bundle_of(id).0];
@@ -277,6 +284,7 @@ impl StepWriter<'_> {
                 StepAction::Move { why, .. } => Some(why),
                 _ => None,
             },
+            "sends": step.scratchpad_copy().map(sends_json),
             "kernels": paths,
             "no_kernel": refused.map(|r| &r.reason),
             "ktir": self.kernels.kernels.iter().find(|k| k.step == id).map(|k| &k.file),

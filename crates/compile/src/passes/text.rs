@@ -79,7 +79,10 @@ pub(crate) fn print_assignment(
 }
 
 fn op_name(step: &LoweredStep) -> &'static str {
-    step.op().map_or("move", TensorOp::name)
+    match &step.action {
+        StepAction::Exchange(_) => "exchange",
+        _ => step.op().map_or("move", TensorOp::name),
+    }
 }
 
 /// The steps with what they read and write; of moves also the reason.
@@ -92,6 +95,7 @@ pub(crate) fn print_lowered(lowered: &LoweredProgram) -> String {
         let writes: Vec<String> = step.writes.iter().map(name).collect();
         let why = match &step.action {
             StepAction::Move { why, .. } => format!(": {why}"),
+            StepAction::Exchange(copy) => format!(": {}", copy.exchange.class()),
             StepAction::Host(..) => ": on the host".into(),
             StepAction::Op(..) => String::new(),
         };
@@ -119,7 +123,13 @@ fn format_division(step: &LoweredStep, divided: &StepDivision) -> String {
         StepAction::Host(..) => 0,
         _ => divided.work.cores.len(),
     };
-    format!("{} on {cores} cores by {by}: {why}", format_loops(step, divided))
+    let copied = match &step.action {
+        StepAction::Exchange(copy) => {
+            format!("; {} bytes to other cores, {} stay", copy.remote_bytes, copy.local_bytes)
+        }
+        _ => String::new(),
+    };
+    format!("{} on {cores} cores by {by}: {why}{copied}", format_loops(step, divided))
 }
 
 /// The divisions that are considered for every step.
@@ -176,10 +186,7 @@ pub(crate) fn print_residents(resident: &ResidentDraft) -> String {
     let mut out = PassText::default();
     let (lowered, divided) = (&resident.lowered, &resident.divisions);
     for keep in &divided.residents {
-        let (step, tensor) = keep.producer;
-        let division = &divided.steps[step].division;
-        let bytes =
-            divided.ops[step].as_ref().map_or(0, |op| op.largest_part_bytes(tensor, division));
+        let bytes = keep.part_bytes;
         let name = &lowered.buffer(keep.buffer).name;
         let at = match resident.residents.addresses[keep.buffer.0] {
             Some(address) => format!("at {address} of every scratchpad"),
@@ -237,7 +244,7 @@ pub(crate) fn print_schedule(program: &CompiledProgram) -> String {
         };
         let (first, last) = (s.first_core, (s.first_core + cores).saturating_sub(1));
         let (start, took) = (s.start.microseconds(), s.duration.microseconds());
-        let (name, op) = (&s.name, s.op().map_or("move", TensorOp::name));
+        let (name, op) = (&s.name, s.verb());
         let bound = s.latency.bottleneck;
         out.push_line(format_args!(
             "{when} {start:.3} us + {took:.3} us, cores {first} to {last}: {name} = {op}, {bound}"

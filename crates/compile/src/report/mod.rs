@@ -7,7 +7,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `layout_summary` | a layout as numbers and in words |
-//! | `buffers`, `moves`, `steps`, `bundles` | the four lists |
+//! | `buffers`, `moves`, `exchanges`, `steps`, `bundles` | the five lists |
 //! | `summary` | totals of all steps, and the certificate of the choice |
 //! | `occupancy` | bytes of scratchpads and pool over time |
 //! | `notes` | fallbacks, narrowed elements, refusals with a remedy |
@@ -16,6 +16,7 @@
 
 mod buffers;
 mod bundles;
+mod exchanges;
 mod explain;
 mod layout_summary;
 mod moves;
@@ -46,6 +47,7 @@ pub fn report_program(program: &CompiledProgram) -> Report {
         units: summary::bottleneck_times(program),
         tensors: buffers::report_buffers(program),
         moves: moves::report_moves(program),
+        exchanges: exchanges::report_exchanges(program),
         steps: steps::report_steps(program),
         bundles: bundles::report_bundles(program),
         lx: occupancy::scratchpad_levels(program).to_occupancy(),

@@ -89,7 +89,7 @@ pub(super) fn report_notes(program: &CompiledProgram) -> Vec<ReportNote> {
                 on_host = true;
             }
             StepAction::Host(..) => {}
-            StepAction::Op(..) | StepAction::Move { .. } => {
+            StepAction::Op(..) | StepAction::Move { .. } | StepAction::Exchange(_) => {
                 on_host = false;
                 let few = step.work.sum_over_cores().cores * 2 <= program.options.cores;
                 if few && to_microseconds(step.duration) > MIN_NOTED_SHARE * latency {

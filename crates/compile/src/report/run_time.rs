@@ -79,7 +79,7 @@ fn time_step(program: &CompiledProgram, step: &ProgramStep) -> StepTime {
     let totals = super::sum_work_totals(program, &step.work);
     StepTime {
         name: step.name.clone(),
-        op: step.op().map_or("move", zellige_op::TensorOp::name).into(),
+        op: step.verb().into(),
         time: step.duration,
         bound: step.latency.bottleneck.to_string(),
         cores: if matches!(step.action, StepAction::Host(..)) { 0 } else { totals.cores },

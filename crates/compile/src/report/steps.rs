@@ -21,6 +21,7 @@ fn report_step(program: &CompiledProgram, s: &program::ProgramStep) -> ReportedS
         StepAction::Op(node, _) => (StepKind::Op, Some(*node)),
         StepAction::Host(node, _) => (StepKind::Host, Some(*node)),
         StepAction::Move { .. } => (StepKind::Move, None),
+        StepAction::Exchange(_) => (StepKind::Exchange, None),
     };
     let node = node.map(|n| program.graph.node(n));
     let seconds = s.duration.seconds();
@@ -33,7 +34,7 @@ fn report_step(program: &CompiledProgram, s: &program::ProgramStep) -> ReportedS
     };
     ReportedStep {
         name: s.name.clone(),
-        op: s.op().map_or("move", zellige_op::TensorOp::name).into(),
+        op: s.verb().into(),
         kind,
         family: find_step_family(s),
         attributes,
@@ -121,7 +122,7 @@ fn report_time_terms(program: &CompiledProgram, s: &program::ProgramStep) -> Vec
 fn find_step_family(s: &program::ProgramStep) -> StepFamily {
     match (&s.action, s.work.kind) {
         (StepAction::Host(..), _) => StepFamily::Host,
-        (StepAction::Move { .. }, _) => StepFamily::Move,
+        (StepAction::Move { .. } | StepAction::Exchange(_), _) => StepFamily::Move,
         (_, WorkKind::Matmul | WorkKind::BatchMatmulDefault { .. }) => StepFamily::Matmul,
         (_, WorkKind::RowReduction | WorkKind::CrossRowReduction) => StepFamily::Reduction,
         (_, WorkKind::Pointwise) => StepFamily::Pointwise,

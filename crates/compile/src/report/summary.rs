@@ -92,6 +92,9 @@ pub(super) fn report_totals(program: &CompiledProgram) -> RunTotals {
         lx_buffers: program.buffers.iter().filter(|b| is_lx(b)).count(),
         lx_hits: 0,
         lx_saved_bytes: 0,
+        exchanges: 0,
+        exchange_bytes: 0,
+        exchange_us: 0.0,
         pool_peak: occupancy::pool_levels(program).peak,
         weight_bytes: 0,
         input_bytes: 0,
@@ -120,6 +123,11 @@ pub(super) fn report_totals(program: &CompiledProgram) -> RunTotals {
                 s.host_us += to_microseconds(step.duration);
             }
             StepAction::Op(..) => s.ops += 1,
+            StepAction::Exchange(copy) => {
+                s.exchanges += 1;
+                s.exchange_bytes = s.exchange_bytes.saturating_add(copy.remote_bytes);
+                s.exchange_us += to_microseconds(step.duration);
+            }
         }
     }
     s.padding = if s.bytes == 0 { 0.0 } else { padding / s.bytes as f64 };

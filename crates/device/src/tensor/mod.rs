@@ -1,5 +1,6 @@
 //! Tensors on a card: a block, and the layout of elements in it.
 
+pub(crate) mod core_copy;
 pub(crate) mod format;
 pub(crate) mod kept;
 pub(crate) mod layout_need;

@@ -1,5 +1,6 @@
 //! How long work takes on a given hardware.
 
+use super::exchange::ExchangeCycles;
 use super::product::{ProductCycles, ProductRates};
 use super::work::{CoreWork, MemoryTraffic, OperationWork, WorkKind};
 use crate::hardware::{CycleModel, Hardware, Key, LaunchUnit};
@@ -34,6 +35,9 @@ pub struct CoreCycles {
     /// are sums of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub product: Option<ProductCycles>,
+    /// The terms of a copy between scratchpads: they make up the total.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exchange: Option<ExchangeCycles>,
 }
 
 /// What bounds an operation: the unit its slowest core spends most cycles on.
@@ -97,8 +101,15 @@ impl Hardware {
         let work = &self.share_ring_reads(work);
         let rates = CoreRates::for_operation(self, work, others);
         let products = ProductRates::for_operation(self, work, others);
-        let cycles_of = |core: &CoreWork| match (&products, core.tile) {
-            (Some(products), Some(tile)) => CoreCycles::from_product(products.tile_cycles(&tile)),
+        let exchange = match &work.kind {
+            WorkKind::Exchange(exchange) => Some(self.exchange_cycles(exchange)),
+            _ => None,
+        };
+        let cycles_of = |core: &CoreWork| match (&products, core.tile, exchange) {
+            (_, _, Some(exchange)) if !core.is_idle() => CoreCycles::from_exchange(exchange),
+            (Some(products), Some(tile), _) => {
+                CoreCycles::from_product(products.tile_cycles(&tile))
+            }
             _ => rates.core_cycles(core),
         };
         // Cores mostly do the same, and divisions of 128 bits add up.
@@ -208,6 +219,11 @@ impl CoreCycles {
             product: Some(product),
             ..CoreCycles::default()
         }
+    }
+
+    fn from_exchange(exchange: ExchangeCycles) -> CoreCycles {
+        let total = exchange.total();
+        CoreCycles { ring: total, total, exchange: Some(exchange), ..CoreCycles::default() }
     }
 
     fn slowest_unit(&self) -> Bottleneck {
@@ -330,6 +346,7 @@ impl<'h> CoreRates<'h> {
             fixed: if core.is_idle() { 0 } else { self.fixed },
             total: 0,
             product: None,
+            exchange: None,
         };
         let compute = c.pt.saturating_add(c.sfu);
         let total = match self.model {

@@ -39,6 +39,9 @@
 //!   what each stands for. `memory.few_cores` and `memory.fixed` are figures of such presets too: the share of the rate
 //!   that few cores reach where they stream tensors, and what a kernel takes that has no work.
 //!
+//! - A copy between scratchpads ([`WorkKind::Exchange`]) has a law of its own, at the head of `exchange.rs`: its cores end
+//!   together.
+//!
 //! A kernel takes as long as its slowest core. What the host takes to launch it ([`Hardware::launch_time`]) is
 //! no part of that: programs add it for every wave of steps. None is published; that of the preset `card`
 //! is fitted to the published times of a model, and says so.
@@ -61,12 +64,14 @@
 //! );
 //! ```
 
+mod exchange;
 mod latency;
 mod product;
 mod shared;
 mod terms;
 mod work;
 
+pub use exchange::{ExchangeCarrier, ExchangeCycles, ExchangeSide, ExchangeWork};
 pub use latency::{Bottleneck, CoreCycles, OperationLatency};
 pub use product::{BlockLimits, ProductCycles, ProductTile, TileOperand, plan_tile_passes};
 pub use shared::SharedReads;

@@ -1,5 +1,6 @@
 //! The time of an operation as a sum of named terms.
 
+use super::exchange::ExchangeCycles;
 use super::latency::{CoreCycles, OperationLatency};
 use super::product::ProductCycles;
 use crate::hardware::{CycleModel, Hardware};
@@ -72,6 +73,9 @@ fn list_card_terms(core: &CoreCycles) -> Vec<CycleTerm> {
     if let Some(product) = &core.product {
         return list_product_terms(product);
     }
+    if let Some(exchange) = &core.exchange {
+        return list_exchange_terms(exchange);
+    }
     let compute = core.pt.saturating_add(core.sfu);
     let overlapped = [compute, core.memory, core.lx, core.ring_in, core.host];
     let longest = overlapped.into_iter().max().unwrap_or(0);
@@ -85,6 +89,16 @@ fn list_card_terms(core: &CoreCycles) -> Vec<CycleTerm> {
         counted: true,
     });
     terms
+}
+
+fn list_exchange_terms(e: &ExchangeCycles) -> Vec<CycleTerm> {
+    let term = |name, meaning, cycles| CycleTerm { name, meaning, cycles, counted: true };
+    vec![
+        term("start", "the program of a move over the ring", e.start),
+        term("runs", "beginning every run of consecutive bytes of a part", e.runs),
+        term("walk", "walking along a part once for every slice of its dimension", e.walk),
+        term("link", "the busiest link of the ring", e.link),
+    ]
 }
 
 fn list_product_terms(p: &ProductCycles) -> Vec<CycleTerm> {

@@ -1,5 +1,6 @@
 //! Counts of the work of an operation on each core. They do not depend on a hardware preset, which turns them into times.
 
+use super::exchange::ExchangeWork;
 use super::product::ProductTile;
 use super::shared::SharedReads;
 use serde::Serialize;
@@ -217,6 +218,8 @@ pub enum WorkKind {
     Restickify,
     /// Any other move on the device.
     Copy,
+    /// A copy between the scratchpads of two divisions of a tensor: it touches no device memory.
+    Exchange(ExchangeWork),
     /// Host to device.
     Upload,
     /// Device to host.

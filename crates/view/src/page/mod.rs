@@ -48,6 +48,7 @@ pub fn render_run_page(report: &Report, collectives: &[ReportedCollective]) -> S
         ("graph", "Graph", step_graph::render_step_graph(report, &folded)),
         ("moves", "Moves", tables::render_moves(report, &folded)),
         ("bundles", "Bundles", tables::render_bundles(report)),
+        ("exchanges", "Copies between scratchpads", tables::render_exchanges(report, &folded)),
         ("collectives", "Collectives", tables::render_collectives(collectives)),
         ("time", "Time and memory", timeline::render_timeline(report, &folded)),
         ("roofline", "Roofline", roofline::render_roofline(report, &folded)),

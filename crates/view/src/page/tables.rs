@@ -94,6 +94,50 @@ fn layout_cell(shape: &LayoutSummary) -> HtmlCell {
     HtmlCell(shown, escape_xml(&shape.order))
 }
 
+/// Copies between scratchpads: what moves, how far, and who sends what to whom.
+pub(super) fn render_exchanges(report: &Report, folded: &FoldedSteps) -> String {
+    if report.exchanges.is_empty() {
+        return String::new();
+    }
+    let mut table = HtmlTable::new(&[
+        ("tensor", false),
+        ("movement", false),
+        ("cores", false),
+        ("readers", true),
+        ("to other cores", true),
+        ("stay", true),
+        ("sends", true),
+        ("first send", false),
+        ("times", true),
+        ("cost", true),
+    ]);
+    for e in &report.exchanges {
+        // Copies of repeated layers are one row with a count.
+        if folded.stand_in(e.step) != Some(e.step) {
+            continue;
+        }
+        let first = e.sends.iter().find(|s| s.destinations.iter().any(|to| *to != s.source));
+        let first = first.map_or(String::new(), |s| {
+            let ranges: Vec<String> = s.ranges.iter().map(|[a, b]| format!("{a}..{b}")).collect();
+            format!("core {} sends [{}] to {:?}", s.source, ranges.join(", "), s.destinations)
+        });
+        let (sends, times) = (e.sends.len() + e.unlisted, folded.repeat_count(e.step));
+        table.add_row(vec![
+            text_cell(&e.tensor),
+            text_cell(&e.movement),
+            text_cell(&format!("{} to {}", e.source_cores, e.destination_cores)),
+            number_cell(&e.readers.to_string(), e.readers as f64),
+            number_cell(&format_bytes(e.remote_bytes), e.remote_bytes as f64),
+            number_cell(&format_bytes(e.local_bytes), e.local_bytes as f64),
+            number_cell(&sends.to_string(), sends as f64),
+            text_cell(&first),
+            number_cell(&times.to_string(), times as f64),
+            number_cell(&format_time(e.us), e.us),
+        ]);
+    }
+    table.to_html()
+}
+
 pub(super) fn render_moves(report: &Report, folded: &FoldedSteps) -> String {
     if report.moves.is_empty() {
         return "<p class=\"soft\">None: every operation reads its operands in the layouts that they have.</p>"

@@ -25,9 +25,14 @@ def _cores():
 
 
 # Written into the environment, where the compiler looks before every program.
-_EFFECTIVE = {"lx_planning": ("LX_PLANNING", lambda on: str(int(bool(on)))), "dxp_lx_frac_avail": ("DXP_LX_FRAC_AVAIL", str)}
+_EFFECTIVE = {
+    "lx_planning": ("LX_PLANNING", lambda on: str(int(bool(on)))),
+    "lx_planner_relayout": ("SPYRE_LX_PLANNER_RELAYOUT", lambda on: str(int(bool(on)))),
+    "dxp_lx_frac_avail": ("DXP_LX_FRAC_AVAIL", str),
+}
 _VALUES = {
     "lx_planning": _flag("LX_PLANNING", "1"),
+    "lx_planner_relayout": _flag("SPYRE_LX_PLANNER_RELAYOUT", "1"),
     "dxp_lx_frac_avail": float(_os.environ.get("DXP_LX_FRAC_AVAIL", "0.2")),
     "ignore_work_division_hints": _flag("SPYRE_INDUCTOR_IGNORE_HINTS", "0"),
     # Without a counterpart.
@@ -38,7 +43,6 @@ _VALUES = {
     "allow_all_ops_in_lx_planning": False,
     "conv2d_direct_lowering": _flag("SPYRE_CONV2D_DIRECT", "0"),
     "ktir_emitter": _flag("TORCH_SPYRE_KTIR", "0"),
-    "lx_planner_relayout": _flag("SPYRE_LX_PLANNER_RELAYOUT", "1"),
     "max_buckets": int(_os.environ.get("MAX_BUCKETS", "32")),
     "min_default_granularity": int(_os.environ.get("MIN_DEFAULT_GRANULARITY", "4")),
     "read_copy_elision": _flag("SPYRE_READ_COPY_ELISION", "1"),

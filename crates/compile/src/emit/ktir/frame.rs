@@ -87,6 +87,9 @@ impl KtirKernelFrame {
         }
         let (spans, splits, follows) = match &step.action {
             StepAction::Host(..) => return Err("the host does it".into()),
+            StepAction::Exchange(_) => {
+                return Err("a copy between scratchpads has no form in KTIR".into());
+            }
             StepAction::Move { .. } => find_move_loops(program, &all),
             StepAction::Op(_, op) => {
                 let loops = op.tensor_loops(&ins, &outs).map_err(|e| e.to_string())?;

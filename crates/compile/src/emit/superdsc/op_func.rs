@@ -66,6 +66,11 @@ pub(super) fn find_op_func(
 ) -> Result<OpFunc, String> {
     let op = match &step.action {
         StepAction::Host(..) => return Err("the host does it".into()),
+        StepAction::Exchange(_) => {
+            return Err(
+                "copies between scratchpads are not emitted; the launch lists their sends".into()
+            );
+        }
         StepAction::Move { .. } => {
             return Ok(OpFunc {
                 name: "ReStickifyOpHBM",

@@ -134,6 +134,12 @@ impl SdscPlanner {
     ) -> PlannedKernels {
         let op = match &step.action {
             StepAction::Host(..) => return Err("the host does it".into()),
+            StepAction::Exchange(_) => {
+                return Err(
+                    "copies between scratchpads are not emitted; the launch lists their sends"
+                        .into(),
+                );
+            }
             StepAction::Move { .. } => {
                 let made = restickify_step(program, step, bench)?;
                 // Rows that its target has past the end are filled last: where they come from a padded stick, the copy
