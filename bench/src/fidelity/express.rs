@@ -11,6 +11,7 @@ use super::graphs::{
     flash_attention_text, fp8_linear_text, gated_mlp_text, granite_layer_text, one_op_text,
     softmax_without_exp_text,
 };
+use super::planner::{PlannedProduct, plan_division};
 use super::row::{MeasuredRow, ProductSplit};
 use super::texts::{
     find_size, parse_bracketed_shapes, parse_joined_sizes, parse_named_sizes, parse_product_split,
@@ -20,6 +21,9 @@ type Expressed = Result<MeasuredCase, ExcludedRow>;
 
 /// Where torch-spyre's `DXP_LX_FRAC_AVAIL` is when nothing is set (upstream's configuration of September 2026).
 const DEFAULT_LX_RESERVED: f64 = 0.2;
+
+/// Elements of two bytes in a stick; one of 8-bit floats has twice as many.
+const FP16_STICK: i64 = 64;
 
 /// The software that a row was measured on.
 pub fn find_stack(row: &MeasuredRow) -> MeasuredStack {
@@ -344,7 +348,8 @@ fn read_split(row: &MeasuredRow) -> Result<Option<ProductSplit>, ExcludedRow> {
 /// The case of a product that is alone in its graph.
 fn product_case(row: &MeasuredRow, product: Product) -> Expressed {
     let split = read_split(row)?;
-    let product = Product { split, ..product };
+    let planned = split.or_else(|| plan_unrecorded(row, &product, FP16_STICK));
+    let product = Product { split: planned, ..product };
     let category = match (product.batch, product.shared) {
         (None, _) => Category::Matmul,
         (Some(_), true) => Category::SharedWeight,
@@ -355,6 +360,20 @@ fn product_case(row: &MeasuredRow, product: Product) -> Expressed {
     let Product { batch, m, n, k, orders, .. } = product;
     case.shape = format!("{} {batch:?} {m} {k} {n} {orders:?} {}", category.name(), row.conditions);
     Ok(case)
+}
+
+/// What torch-spyre's planner chose, where the row does not say it.
+fn plan_unrecorded(row: &MeasuredRow, product: &Product, stick: i64) -> Option<ProductSplit> {
+    let batch = product.batch.unwrap_or(1);
+    // Where all three tensors have the batch outermost, the sources had set a preferred layout of products, and the
+    // planner counts memory then.
+    let layout = &row.layout;
+    let outer_result = ["C batch-outer", "output batch-outer"].iter().any(|t| layout.contains(t));
+    let all_outer = outer_result && product.orders == [BatchOrder::BatchOuter; 2];
+    let by_memory = product.batch.is_none() || all_outer;
+    let Product { m, n, k, .. } = *product;
+    let cores = row.cores.unwrap_or(32).clamp(1, 32);
+    Some(plan_division(PlannedProduct { batch, m, n, k, stick, by_memory }, cores))
 }
 
 /// The orders of both operands, where a row names them.
@@ -430,7 +449,9 @@ fn express_products(row: &MeasuredRow) -> Option<Expressed> {
                 .and_then(|(_, m, k, n)| product_case(row, Product::plain(m, k, n))),
         ),
         "linear K/V shared pair" => Some(require_product_sizes(row).map(|(_, m, k, n)| {
-            let graph = Product::plain(m, k, n).graph_text();
+            let plain = Product::plain(m, k, n);
+            let graph =
+                Product { split: plan_unrecorded(row, &plain, FP16_STICK), ..plain }.graph_text();
             build_sum(Category::Matmul, vec![CasePart { graph, times: 2 }])
         })),
         "gate/up matmul T512 H2816 F704" | "down matmul T512 F704 H2816" => {
@@ -517,7 +538,8 @@ fn express_fp8(row: &MeasuredRow) -> Expressed {
     let products = if row.op.contains("shared pair") { 2 } else { 1 };
     let split = read_split(row)?;
     let mut graph = fp8_linear_text(m, k, n, packing, products);
-    if let Some(ProductSplit { m, n, k, .. }) = split {
+    let planned = split.or_else(|| plan_unrecorded(row, &Product::plain(m, k, n), 2 * FP16_STICK));
+    if let Some(ProductSplit { m, n, k, .. }) = planned {
         let hint = format!("out_dtype=\"float16\") split {{M: {m}, N: {n}, K: {k}}}");
         graph = graph.replace("out_dtype=\"float16\")", &hint);
     }
@@ -578,6 +600,7 @@ fn express_loops(row: &MeasuredRow) -> Option<Expressed> {
         "matmul_row_tiling" | "matmul tiled over rows in a loop" => {
             Some(require_product_sizes(row).and_then(|(_, m, k, n)| {
                 let product = Product::plain(part("rows", m)?, k, n);
+                let product = Product { split: plan_unrecorded(row, &product, FP16_STICK), ..product };
                 repeat(looped(Category::Matmul), product.graph_text(), tiles)
             }))
         }
@@ -610,6 +633,7 @@ fn express_summed_loop(row: &MeasuredRow, tiles: i64) -> Expressed {
         true => Product::plain(m / trips, k / tiles, n),
         false => Product::batched((batch()? / trips).max(1), m, k / tiles, n, shared),
     };
+    let product = Product { split: plan_unrecorded(row, &product, FP16_STICK), ..product };
     let category = match (tiles > 1, plain, shared) {
         (true, ..) => Category::TiledLoop,
         (_, true, _) => Category::Matmul,

@@ -8,6 +8,7 @@ mod case;
 mod evaluate;
 mod express;
 mod graphs;
+mod planner;
 mod report;
 mod row;
 mod scatter;
@@ -17,7 +18,7 @@ mod texts;
 pub use case::{
     CasePart, Category, ExcludedRow, Exclusion, MeasuredCase, MeasuredQuantity, MeasuredStack,
 };
-pub use evaluate::{PredictedRow, RowPredictor};
+pub use evaluate::{PredictedKernel, PredictedRow, RowPredictor};
 pub use express::{express_row, find_stack};
 pub use report::{fidelity_json, fidelity_markdown, fidelity_text};
 pub use row::{

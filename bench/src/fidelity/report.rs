@@ -2,7 +2,7 @@
 
 use super::FidelityComparison;
 use super::case::{Category, ExcludedRow, Exclusion, MeasuredStack};
-use super::evaluate::PredictedRow;
+use super::evaluate::{PredictedKernel, PredictedRow};
 use super::statistics::{
     CategoryFigures, ErrorFigures, compute_errors, figures_by_category, missed_preferences,
 };
@@ -330,10 +330,12 @@ pub fn fidelity_json(comparison: &FidelityComparison) -> Value {
         let terms = row.terms.iter().map(|t| {
             json!({"name": t.name, "alone_us": t.alone.microseconds(), "counted_us": t.counted.microseconds()})
         });
+        let kernels = row.kernels.iter().map(kernel_json);
         json!({
-            "id": row.id, "what": row.what, "category": row.case.category.name(), "stack": row.stack.name(),
+            "id": row.id, "source": row.source, "what": row.what, "category": row.case.category.name(), "stack": row.stack.name(),
             "unit": row.unit(), "measured": row.measured, "predicted": row.predicted,
             "ratio": row.time_ratio(), "bound": row.bound, "terms": terms.collect::<Vec<_>>(),
+            "shape": row.case.shape, "kernels": kernels.collect::<Vec<_>>(),
         })
     });
     let missed = missed_preferences(&comparison.rows).into_iter().map(|m| {
@@ -351,5 +353,15 @@ pub fn fidelity_json(comparison: &FidelityComparison) -> Value {
         "categories": categories.collect::<Vec<_>>(), "missed_preferences": missed.collect::<Vec<_>>(),
         "rows": rows.collect::<Vec<_>>(), "excluded": excluded.collect::<Vec<_>>(),
         "unread_fields": comparison.unread_fields,
+    })
+}
+
+/// A kernel with everything that the account derives its time from, which the scripts of `bench/fidelity` read.
+fn kernel_json(kernel: &PredictedKernel) -> Value {
+    let (t, core) = (&kernel.totals, &kernel.slowest);
+    json!({
+        "op": kernel.op, "runs": kernel.runs, "division": kernel.division, "us": kernel.time.microseconds(),
+        "kind": kernel.kind, "cores": t.cores, "bytes_in": t.bytes_in, "bytes_out": t.bytes_out,
+        "ring_in": t.ring_in, "core": core, "tile": core.tile,
     })
 }

@@ -183,8 +183,18 @@ mod tests {
             split,
         };
         let stack = MeasuredStack::TorchSpyre;
-        let (what, terms) = (String::new(), Vec::new());
-        PredictedRow { id, what, stack, case, measured, predicted, bound: "pt", terms }
+        PredictedRow {
+            id,
+            what: String::new(),
+            source: String::new(),
+            stack,
+            case,
+            measured,
+            predicted,
+            bound: "pt",
+            terms: Vec::new(),
+            kernels: Vec::new(),
+        }
     }
 
     fn split(m: i64, n: i64) -> Option<ProductSplit> {
