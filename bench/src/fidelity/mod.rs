@@ -26,8 +26,8 @@ pub use row::{
 };
 pub use scatter::draw_scatter;
 pub use statistics::{
-    CLOSE_SHARE, CategoryFigures, ErrorFigures, MissedPreference, PREFERRED_SHARE, compute_errors,
-    figures_by_category, missed_preferences,
+    CLOSE_SHARE, CategoryFigures, ErrorFigures, PREFERRED_SHARE, PreferredDivision, compute_errors,
+    figures_by_category, preferred_divisions,
 };
 
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! The division that torch-spyre's planner chose for a product, where the source does not record it.
 //!
-//! The planner of July and August 2026 prices a division in microseconds by a few rules, which its documentation states.
-//! It is not the one that `policy: baseline` imitates, whose figures are older. Measured times agree: unrecorded
+//! The planner of July and August 2026 prices a division in microseconds by a few rules, which its documentation states. The
+//! fan-out of an operand is charged to its own bytes here, which recorded divisions of one to four rows ask for. It is not the one that `policy: baseline` imitates, whose figures are older. Measured times agree: unrecorded
 //! products of 64 rows take as long as with m4 n8, and batches of products take as long as with 512 columns on a core
 //! (m16 n2 for 1024 columns, as one source says, m8 n4 for 2048).
 
@@ -62,10 +62,11 @@ fn price_division(product: PlannedProduct, [m, n]: [i64; 2], cores: i64) -> f64 
         + FEWER_ROWS * halvings(16.0_f64.min(f(rows)), f(rows) / f(m))
         + MORE_COLUMNS * (f(columns) / f(n) / 512.0).log2().max(0.0);
     if by_memory {
-        let bytes = 2.0 * f(batch) * (f(rows) * f(k) + f(k) * f(columns) + f(rows) * f(columns));
-        let fan_out = (f(m.max(n)) / FREE_FAN_OUT).max(1.0).powf(0.75);
+        // Slices of columns share the rows of A, slices of rows the columns of B.
+        let fan_out = |cores: i64| (f(cores) / FREE_FAN_OUT).max(1.0).powf(0.75);
+        let (a, b) = (f(rows) * f(k) * fan_out(n), f(k) * f(columns) * fan_out(m));
         cost += f(batch) * f(rows) * f(columns) * f(k) / f(m * n) / PEAK_MACS
-            + bytes / PEAK_BYTES * fan_out;
+            + 2.0 * f(batch) * (a + b + f(rows) * f(columns)) / PEAK_BYTES;
     }
     cost
 }
