@@ -1,41 +1,26 @@
-"""The model of the card's kernel times, in the same exact form as `zellige_machine::account`.
+"""The account of `zellige_machine::account` for the preset card-2026-09, on arrays of kernels.
 
-Only sums, products, quotients, comparisons and tables with straight lines between their points: no powers and no
-logarithms, so that Rust computes the same numbers with fractions.
-
-A product C[b, m, n] = A[b, m, k] B[b, k, n]
---------------------------------------------
-The division gives a core a tile of `mc` rows, `nc` columns and depth `kc`, `bc` times. The tile is computed in blocks
-whose sums fit in the accumulators; every block of columns reads the rows of A again, every block of rows those of B.
-
-* Blocks divide the tile evenly. Rows and columns of a block are limited, and so is their product. Among the even
-  divisions the one is taken that moves the fewest bytes into a core; the operand that more cores share counts more.
-* Operands come from device memory once per pass, the first time at the full rate, and per group of cores that share a slice (multicast); all cores
-  share the bandwidth. Slices that no other core needs reach the lower rate that row reductions show too.
-* A core takes in no more than `intake` of one operand.
-* In the default order of dimensions the batches of a tensor are interleaved stick by stick: memory is read in pieces
-  of 512 bytes, of which a core that works on one batch uses a quarter. What fits in the staging area avoids that.
-* The first chunk of the depth is read before the computation begins, the rest while it runs.
-* A split depth halves the rate of the PE array, and its partial sums travel.
-* The result is written afterwards.
+The formulas are those of `crates/machine/src/account/product.rs` and `latency.rs`; kernels come from the JSON of
+`zellige bench fidelity`. Constants have a first guess, a unit and a meaning; first guesses are round numbers of published
+or physical origin.
 """
 
 import numpy as np
 
 STICK = 64
-PARTS = np.array(
-    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 20, 22, 24, 25, 26, 28, 30, 32, 36, 40, 44, 45, 48,
-     50, 52, 56, 60, 64, 72, 80, 90, 96, 100, 128, 200, 256]
-)
 CORES = [1, 4, 8, 16, 32]
+PEAK = 204.8
+# Scratchpad bytes and element operations of a core in a nanosecond, from the preset `card`.
+LX_RATE, SFU_RATE = 192.0, 192.0
 # Sizes of blocks are whole numbers of the hardware and of its tiler; they were chosen among powers of two and their
 # sums by the fit, and do not take part in it.
-BLOCK = {"area": 40960, "columns": 320, "rows": 256, "batch_area": 16384, "batch_columns": 128, "fan_weight": 1.5}
+BLOCK = {"area": 40960, "columns": 320, "rows": 256, "batch_area": 16384, "batch_columns": 128, "batch_rows": 128,
+         "fan_weight": 1.5}
 
 MATMUL_CONSTANTS = {
-    # name: (first guess, unit, meaning). The first guesses are round numbers of published or physical origin.
     "rate": (1100.0, "MAC/ns/core", "sustained rate of the PE array"),
     "split_depth": (0.5, "of the rate", "rate where the depth is split"),
+    "narrow": (1.8, "times", "rate of 8-bit elements, of that of 16-bit ones"),
     "read": (150.0, "GB/s", "reading by all cores"),
     "read_again": (0.85, "of the rate", "every pass over an operand after the first"),
     "write": (140.0, "GB/s", "writing the result"),
@@ -43,6 +28,7 @@ MATMUL_CONSTANTS = {
     "first_chunk": (64.0, "elements", "depth that is read before the computation begins"),
     "intake": (44.0, "GB/s/core", "most that a core takes in of one operand"),
     "gather_intake": (22.0, "GB/s/core", "the same in pieces of 512 bytes of an interleaved operand"),
+    "whole_intake": (2.0, "times", "gather_intake where the slice is the whole operand"),
     "partial_sum": (0.005, "ns/element", "a partial sum, per doubling of the cores that split the depth"),
     "unshared_8": (0.55, "of the rate of all", "slices that one core alone needs, 8 cores"),
     "unshared_16": (0.58, "of the rate of all", "the same, 16 cores"),
@@ -56,171 +42,172 @@ MATMUL_CONSTANTS = {
 }
 
 
-def matmul_columns(rows):
-    """The rows as arrays, with the blocks, which depend on no fitted constant."""
-    get = lambda f: np.array([f(r) for r in rows], float)
-    d = {}
-    for i, name in enumerate("BMNK"):
-        d[name] = get(lambda r: r["sizes"][i])
-    for i, name in enumerate("bmnk"):
-        d[name] = get(lambda r: r["division"][i])
-    d["shared"] = get(lambda r: r["shared"]) > 0
-    for i, name in enumerate(("outer_a", "outer_b", "outer_c")):
-        d[name] = get(lambda r: r["outer"][i]) > 0
-    d["fraction"] = get(lambda r: r["fraction"])
-    d["us"] = get(lambda r: r["us"])
-    d["mc"] = np.ceil(d["M"] / d["m"])
-    d["nc"] = np.ceil(d["N"] / STICK / d["n"]) * STICK
-    d["kc"] = np.ceil(d["K"] / d["k"])
-    d["bc"] = np.ceil(d["B"] / d["b"])
-    d["cores"] = d["b"] * d["m"] * d["n"] * d["k"]
-    d["pass_b"], d["pass_a"] = choose_blocks(d)
+def product_columns(kernels, fractions):
+    """Kernels with a tile as arrays, with the blocks, which depend on no fitted constant."""
+    tiles = [k["tile"] for k in kernels]
+    d = {name: np.array([t[name] for t in tiles], float)
+         for name in ("rows", "columns", "depth", "batches", "all_batches", "depth_split")}
+    d["shared"] = np.array([t["shared_weight"] for t in tiles])
+    d["cores"] = np.array([k["cores"] for k in kernels], float)
+    d["runs"] = np.array([k["runs"] for k in kernels], float)
+    d["written"] = np.array([k["bytes_out"] for k in kernels], float)
+    d["sfu"] = np.array([k["core"]["sfu"] + k["core"]["sfu_transcendental"] for k in kernels], float)
+    d["fraction"] = np.array(fractions, float)
+    for i, x in enumerate("ab"):
+        operand = [t["operands"][i] for t in tiles]
+        d["bytes_" + x] = np.array([o["bytes"] for o in operand], float)
+        d["fan_" + x] = np.array([o["cores"] for o in operand], float)
+        d["mixed_" + x] = np.array([o["interleaved"] for o in operand])
+        d["resident_" + x] = np.array([o["resident"] for o in operand])
+    passes = [plan_passes({name: d[name][i] for name in d}) for i in range(len(kernels))]
+    d["pass_a"], d["pass_b"] = (np.array([p[i] for p in passes], float) for i in (0, 1))
     return d
 
 
-def choose_blocks(d):
-    """How often the tile reads its slice of B and of A."""
-    sticks = d["nc"] / STICK
-    pm, pn = PARTS[:, None, None], PARTS[None, :, None]
-    nb, mb = d["nc"] / pn, d["mc"] / pm
-    batch = (d["B"] > 1) & ~d["shared"]
-    area = np.where(batch, BLOCK["batch_area"], BLOCK["area"])
-    columns = np.where(batch, BLOCK["batch_columns"], BLOCK["columns"])
-    fits = (nb * mb <= area) & (nb <= columns) & (mb <= BLOCK["rows"])
-    fits = fits & (sticks % pn == 0) & (d["mc"] % pm == 0)
-    n, m, w = d["n"], d["m"], BLOCK["fan_weight"]
-    weight = np.where(n > 2 * m, w, np.where(m > 2 * n, 1 / w, np.where(n >= m, 1.001, 0.999)))
-    moved = np.where(fits, d["mc"] * pn * weight + d["nc"] * pm, np.inf)
-    flat = moved.reshape(-1, len(sticks))
-    best = flat.argmin(0)
-    assert np.isfinite(flat.min(0)).all(), "a tile that no even block divides"
-    return PARTS[best // len(PARTS)].astype(float), PARTS[best % len(PARTS)].astype(float)
+def plan_passes(g):
+    """How often the tile reads its slices of A and of B."""
+    rows, sticks = int(g["rows"]), int(np.ceil(g["columns"] / STICK))
+    unit = 1 if rows <= 64 else 8 if rows <= 256 else 64
+    rows = -(-rows // unit) * unit
+    batch = g["all_batches"] > 1 and not g["shared"]
+    kind = "batch_" if batch else ""
+    area, columns, most = (BLOCK[kind + name] for name in ("area", "columns", "rows"))
+    fan_a, fan_b, w = g["fan_a"], g["fan_b"], BLOCK["fan_weight"]
+    weigh_a = w if not batch and fan_a > 2 * fan_b else 1
+    weigh_b = w if not batch and fan_b > 2 * fan_a else 1
+    spared = int((fan_a < fan_b) == (not batch))
+    best = None
+    for height in range(min(rows, most), 0, -1):
+        if rows % height:
+            continue
+        widths = (x for x in range(sticks, 0, -1) if sticks % x == 0)
+        width = next((x for x in widths if x * STICK <= max(columns, STICK) and x * STICK * height <= area), None)
+        if width is None:
+            continue
+        passes = (sticks // width, rows // height)
+        rank = (weigh_a * rows * passes[0] + weigh_b * sticks * STICK * passes[1], passes[spared])
+        if best is None or rank < best[0]:
+            best = (rank, passes)
+    return best[1] if best else (sticks, rows)
 
 
-def matmul_terms(c, d, i=slice(None)):
-    """Every term of the sum in microseconds."""
+def product_time(c, d, i=slice(None)):
+    """Microseconds of one run of every product."""
     g = {name: d[name][i] for name in d}
-    B, M, N, K = g["B"], g["M"], g["N"], g["K"]
-    a, w, o = 2 * B * M * K, 2 * B * K * N, 2 * B * M * N
-    a_core, w_core = a / (g["b"] * g["m"] * g["k"]), w / (g["b"] * g["n"] * g["k"])
-    split = g["k"] > 1
-    compute = g["mc"] * g["nc"] * g["kc"] * g["bc"] / (c["rate"] * 1e3 * np.where(split, c["split_depth"], 1))
-    cores = g["cores"]
-    shared_rate = c["read"] * 1e3 * np.interp(cores, CORES, [0.25, 0.6, 0.75, c["shared_16"], 1])
-    own_rate = c["read"] * 1e3 * np.interp(cores, CORES, [0.25, 0.43, c["unshared_8"], c["unshared_16"], 1])
-    mixed_rate = c["read"] * 1e3 * np.interp(cores, [8, 16, 32], [c["interleaved_8"], c["interleaved_16"], c["interleaved_32"]])
-    batch = B > 1
-    mixed_a, mixed_b = batch & ~g["outer_a"], batch & ~g["outer_b"] & ~g["shared"]
-    together = np.minimum(B, 4)
+    split = g["depth_split"] > 1
+    narrow = g["bytes_b"] < 1.5 * g["columns"] * g["depth"] * g["batches"]
+    rate = c["rate"] * 1e3 * np.where(split, c["split_depth"], 1) * np.where(narrow, c["narrow"], 1)
+    compute = g["rows"] * g["columns"] * g["depth"] * g["batches"] / rate
+    cores, read_rate = g["cores"], c["read"] * 1e3
+    shared_rate = read_rate * np.interp(cores, CORES, [0.25, 0.6, 0.75, c["shared_16"], 1])
+    own_rate = read_rate * np.interp(cores, CORES, [0.25, 0.43, c["unshared_8"], c["unshared_16"], 1])
+    mixed_rate = read_rate * np.interp(
+        cores, [8, 16, 32], [c["interleaved_8"], c["interleaved_16"], c["interleaved_32"]])
+    together = np.minimum(g["all_batches"], 4)
     # Batches of a piece of 512 bytes that the core works on anyway.
-    used = np.minimum(together, g["bc"])
-    least = together / used
+    least = together / np.minimum(together, g["batches"])
+    up_to_four = np.minimum(4, g["batches"]) / g["batches"]
 
-    def excess(core_bytes, staging):
-        # The core's slice of up to four batches, and of all of them: their geometric mean against the staging area.
-        four = core_bytes / g["bc"] * np.minimum(4, g["bc"])
+    def operand(x, staging, first):
+        own, passes = g["bytes_" + x], g["pass_" + x]
+        once = own / g["fan_" + x] * cores
         room = staging * 1e6 * (g["fraction"] / 0.2) ** 2
-        x = core_bytes * four / room**2
-        return x / (1 + x)
+        # The slice of up to four batches, and of all of them: their geometric mean against the staging area.
+        square = own * own * up_to_four
+        most = np.where(g["shared"], 1 + (together - 1) * c["shared_weight"], together) if first else together
+        excess = least + np.maximum(most - least, 0) * square / (square + room**2)
+        plain_rate = np.where(g["fan_" + x] <= 1, np.minimum(own_rate, shared_rate), shared_rate)
+        plain = once * (1 + (passes - 1) / c["read_again"]) / plain_rate
+        whole = (np.abs(once - own) < 1) & (cores > 1)
+        gather = c["gather_intake"] * 1e3 * np.where(whole, c["whole_intake"], 1)
+        mixed = np.maximum(once * excess * passes / mixed_rate, own * excess * passes / gather)
+        time = np.where(g["mixed_" + x] & (g["all_batches"] > 1), mixed, plain)
+        present = ~g["resident_" + x]
+        return time * present, own * passes / (c["intake"] * 1e3) * present
 
-    most_a = np.where(g["shared"], 1 + (together - 1) * c["shared_weight"], together)
-    over_a = np.where(mixed_a, least + np.maximum(most_a - least, 0) * excess(a_core, c["staging_a"]), 1)
-    over_b = np.where(mixed_b, least + (together - least) * excess(w_core, c["staging_b"]), 1)
-    fan_a, fan_b = g["n"], g["m"] * np.where(g["shared"], g["b"], 1)
-
-    def reading(total, core_bytes, passes, over, mixed, fan):
-        plain = total * (1 + (passes - 1) / c["read_again"]) / np.where(fan == 1, np.minimum(own_rate, shared_rate), shared_rate)
-        gathered = np.maximum(
-            total * over * passes / mixed_rate, core_bytes * over * passes / (c["gather_intake"] * 1e3)
-        )
-        return np.where(mixed, gathered, plain)
-
-    read_a = reading(a, a_core, g["pass_a"], over_a, mixed_a, fan_a)
-    read_b = reading(w, w_core, g["pass_b"], over_b, mixed_b, fan_b)
-    intake = np.maximum(a_core * g["pass_a"], w_core * g["pass_b"]) / (c["intake"] * 1e3)
-    read = np.maximum(read_a + read_b, intake)
-    first = np.where(split, 0, read * np.minimum(1, c["first_chunk"] / g["kc"]))
-    rest = read - first
-    more = np.maximum(compute, rest)
-    write = o / (c["write"] * 1e3)
-    doublings = np.where(g["k"] >= 2, np.floor(np.log2(np.maximum(g["k"], 1))), 0)
-    sums = c["partial_sum"] * 1e-3 * g["mc"] * g["nc"] * g["bc"] * doublings
-    return {
-        "fixed": np.full(len(compute), c["fixed"]), "first chunk": first, "compute": compute, "read": rest,
-        "write": write, "partial sums": sums, "longer": more,
-        "read a": read_a, "read b": read_b, "intake": intake,
-    }
+    read_a, intake_a = operand("a", c["staging_a"], True)
+    read_b, intake_b = operand("b", c["staging_b"], False)
+    read = np.maximum(read_a + read_b, np.maximum(intake_a, intake_b))
+    first = np.where(split, 0, read * np.minimum(1, c["first_chunk"] / g["depth"]))
+    doublings = np.floor(np.log2(np.maximum(1, g["depth_split"])))
+    sums = c["partial_sum"] * 1e-3 * g["rows"] * g["columns"] * g["batches"] * doublings
+    epilogue = np.where(split, 0, g["sfu"] / (SFU_RATE * 1e3))
+    write = g["written"] / (c["write"] * 1e3)
+    return c["fixed"] + first + np.maximum(compute, read - first) + sums + epilogue + write
 
 
-def matmul_time(c, d, i=slice(None)):
-    t = matmul_terms(c, d, i)
-    return t["fixed"] + t["first chunk"] + t["longer"] + t["write"] + t["partial sums"]
-
+BURSTS = [128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536]
+COPY_RUNS = [2, 16, 64, 256, 1024]
 
 STREAM_CONSTANTS = {
     "one_way": (150.0, "GB/s", "only reading or only writing"),
-    "stream_fixed": (1.5, "us", "a kernel without work"),
-    "turn_unary": (0.0057, "ns/B", "turning the bus, per byte matched by one of the other direction"),
-    "turn_broadcast": (0.004, "ns/B", "the same with a second operand that all rows or columns share"),
-    "turn_binary": (0.006, "ns/B", "the same with two full operands"),
-    "rows_4096": (1.02, "times", "4096 rows against 2048, of streams"),
-    "rows_16384": (1.08, "times", "16384 rows against 2048"),
-    "stream_1": (0.5, "of all cores", "rate of one core"),
-    "stream_2": (0.8, "of all cores", "rate of two cores"),
-    "stream_4": (0.9, "of all cores", "rate of 4 to 16 cores"),
-    "reduce_rows_4096": (0.87, "of the rate", "row reductions of 4096 rows against 2048"),
-    "reduce_rows_16384": (0.74, "of the rate", "row reductions of 16384 rows"),
-    "reduce_1": (0.11, "of all cores", "row reductions on one core"),
-    "reduce_2": (0.22, "of all cores", "on two"),
-    "reduce_4": (0.42, "of all cores", "on four"),
-    "reduce_8": (0.53, "of all cores", "on 8 and 16"),
+    "balanced": (105.0, "GB/s", "as many bytes read as written"),
+    "small_operand": (118.0, "GB/s", "the same where a second operand is a row, a column or a number"),
+    "few_1": (0.6, "of all cores", "rate of one core"),
+    "few_2": (0.8, "of all cores", "rate of two cores"),
+    "few_4": (0.92, "of all cores", "rate of 4 to 16 cores"),
+    "derate_8": (0.53, "of all cores", "row reductions on 8 and 16 cores"),
+    "intake_row": (16.5, "GB/s/core", "most that a core takes in of a row reduction"),
     "cross_row": (115.0, "GB/s", "reductions across rows"),
-    "transpose": (116.0, "GB/s", "a change of the stick dimension"),
-    "outer_2": (67.0, "GB/s", "exchange of two outer dimensions, runs of 256 bytes"),
-    "outer_4": (72.0, "GB/s", "runs of 512 bytes"),
-    "outer_8": (90.0, "GB/s", "runs of 1024 bytes and more"),
-    "cat_columns": (106.0, "GB/s", "concatenation along the sticks"),
-    "cat_rows_512": (90.0, "GB/s", "concatenation across sticks, 8 of them in a row"),
-    "cat_rows_2048": (68.0, "GB/s", "32 of them"),
-    "cat_rows_8192": (53.0, "GB/s", "128 of them"),
-    "cat_rows_32768": (40.0, "GB/s", "512 of them"),
+    "restickify": (116.0, "GB/s", "a change of the stick dimension"),
+    "exchange": (90.0, "GB/s", "an exchange of outer dimensions"),
+    "copy_2": (0.95, "of one_way", "a copy of 2 runs"),
+    "copy_16": (0.85, "of one_way", "of 16 runs"),
+    "copy_64": (0.6, "of one_way", "of 64 runs"),
+    "copy_256": (0.45, "of one_way", "of 256 runs"),
+    "copy_1024": (0.38, "of one_way", "of 1024 runs"),
+    "fixed": (0.6, "us", "a kernel without work"),
+    "burst_256": (0.3, "of peak", "runs of 256 bytes"),
+    "burst_512": (0.4, "of peak", "of 512"),
+    "burst_1024": (0.56, "of peak", "of 1024"),
+    "burst_2048": (0.72, "of peak", "of 2048"),
+    "burst_4096": (0.76, "of peak", "of 4096"),
+    "burst_8192": (0.75, "of peak", "of 8192"),
+    "burst_16384": (0.65, "of peak", "of 16384"),
+    "burst_32768": (0.6, "of peak", "of 32768"),
+    "burst_65536": (0.55, "of peak", "of 65536 and more"),
 }
+# No row has runs of single sticks that are charged by their length.
+ASSUMED_BURST_128 = 0.35
 
 
-def stream_columns(rows):
-    d = {name: np.array([r[name] for r in rows], float) for name in ("read", "written", "rows", "columns", "mid", "cores", "us")}
-    d["kind"] = np.array([r["kind"] for r in rows])
+def stream_columns(kernels):
+    """Kernels without a tile as arrays."""
+    d = {name: np.array([k[name] for k in kernels], float) for name in ("cores", "bytes_in", "bytes_out", "ring_in", "runs")}
+    d["kind"] = np.array([k["kind"] if isinstance(k["kind"], str) else "product" for k in kernels])
+    granules = lambda core: [(max(128, -(-b["bytes"] // 128) * 128), b["count"])
+                             for b in core["reads"] + core["writes"]]
+    bursts = [granules(k["core"]) for k in kernels]
+    width = max(map(len, bursts), default=1)
+    d["lengths"] = np.array([[b for b, _ in x] + [128] * (width - len(x)) for x in bursts], float)
+    d["counts"] = np.array([[n for _, n in x] + [0] * (width - len(x)) for x in bursts], float)
+    d["own"] = (d["lengths"] * d["counts"]).sum(1)
+    d["separate"] = np.array([sum(b["count"] for b in k["core"]["reads"]) * k["cores"] for k in kernels], float)
+    d["lx"] = np.array([k["core"]["lx_bytes"] for k in kernels], float)
+    d["sfu"] = np.array([k["core"]["sfu"] + k["core"]["sfu_transcendental"] for k in kernels], float)
     return d
 
 
-def stream_time(c, d, i=slice(None)):
-    g = {name: d[name][i] for name in d}
-    kind, cores = g["kind"], g["cores"]
-    all_bytes, matched = g["read"] + g["written"], np.minimum(g["read"], g["written"])
-    turn = np.select(
-        [kind == "unary", kind == "broadcast", kind == "binary"],
-        [c["turn_unary"], c["turn_broadcast"], c["turn_binary"]], 0,
-    )
-    share = np.interp(cores, [1, 2, 4, 16, 32], [c["stream_1"], c["stream_2"], c["stream_4"], c["stream_4"], 1])
-    rows = np.interp(g["rows"], [2048, 4096, 16384], [1, c["rows_4096"], c["rows_16384"]])
-    stream = (all_bytes / c["one_way"] + turn * matched) * rows / share / 1e3
-    derate = np.interp(
-        cores, [1, 2, 4, 8, 16, 32],
-        [c["reduce_1"], c["reduce_2"], c["reduce_4"], c["reduce_8"], c["reduce_8"], 1],
-    )
-    # The result has a stick per row, so rows cost bytes of the other direction; few cores hide that.
-    by_rows = np.interp(g["rows"], [2048, 4096, 16384], [1, c["reduce_rows_4096"], c["reduce_rows_16384"]])
-    reduction = all_bytes / (c["one_way"] * 1e3 * derate * by_rows)
-    outer = np.interp(g["mid"], [2, 4, 8], [c["outer_2"], c["outer_4"], c["outer_8"]])
-    cat = np.interp(
-        g["columns"], [512, 2048, 8192, 32768],
-        [c["cat_rows_512"], c["cat_rows_2048"], c["cat_rows_8192"], c["cat_rows_32768"]],
-    )
-    time = np.select(
-        [kind == "row_reduction", kind == "cross_row", kind == "transpose", kind == "transpose_outer",
-         kind == "cat_columns", kind == "cat_rows"],
-        [reduction, all_bytes / (c["cross_row"] * 1e3), all_bytes / (c["transpose"] * 1e3), all_bytes / (outer * 1e3),
-         all_bytes / (c["cat_columns"] * 1e3), all_bytes / (cat * 1e3)],
-        stream,
-    )
-    return c["stream_fixed"] + time
+def stream_time(c, d):
+    """Microseconds of one run of every kernel."""
+    kind, cores, into, out = d["kind"], d["cores"], d["bytes_in"], d["bytes_out"]
+    total = np.maximum(1, into + out)
+    matched = np.minimum(2 * np.minimum(into, out), total) / total
+    small = (into + d["ring_in"] > out) & (into // 3 < out // 2)
+    inverse = (1 - matched) / c["one_way"] + matched / np.where(small, c["small_operand"], c["balanced"])
+    few = np.interp(cores, [1, 2, 4, 16, 32], [c["few_1"], c["few_2"], c["few_4"], c["few_4"], 1])
+    derate = np.interp(cores, [1, 4, 8, 16, 32], [1, 1, c["derate_8"], c["derate_8"], 1])
+    row = kind == "row_reduction"
+    rate = np.where(row, derate, few) / inverse
+    single = (d["lengths"] * (d["counts"] > 0)).max(1) <= 128
+    runs = np.log2(np.maximum(1, d["separate"]))
+    copy = c["one_way"] * np.interp(runs, np.log2(COPY_RUNS), [min(1, c[f"copy_{n}"]) for n in COPY_RUNS])
+    own_rate = [(kind == "restickify") & single, kind == "copy", kind == "restickify", kind == "cross_row_reduction"]
+    rate = np.select(own_rate, [c["exchange"], copy, c["restickify"], c["cross_row"]], rate)
+    share = np.interp(np.log2(d["lengths"]), np.log2(BURSTS),
+                      [ASSUMED_BURST_128] + [min(1, c[f"burst_{b}"]) for b in BURSTS[1:]])
+    issue = (d["lengths"] * d["counts"] / share).sum(1) / PEAK * cores / 1e3
+    memory = np.maximum(d["own"] * cores / rate / 1e3, np.where(np.any(own_rate, axis=0), 0, issue))
+    scratchpad = d["lx"] / np.where(row, c["intake_row"], LX_RATE) / 1e3
+    busy = (d["own"] > 0) | (d["lx"] > 0)
+    return np.maximum(np.maximum(memory, scratchpad), d["sfu"] / SFU_RATE / 1e3) + c["fixed"] * busy

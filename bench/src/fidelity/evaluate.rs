@@ -6,11 +6,13 @@ use super::copies::{copy_case, express_copy, time_copy};
 use super::express::{express_row, find_stack, refuse_doubtful, refuse_other_quantities};
 use super::row::{MeasuredRow, ProductSplit};
 use std::collections::HashMap;
-use zellige_compile::report::sum_run_time;
+use zellige_compile::report::{RunTime, StepTime, sum_run_time};
 use zellige_compile::solve::memory::PlacementPolicy;
-use zellige_compile::{CompilerOptions, OutputLayoutRule, compile_graph};
+use zellige_compile::{
+    CompiledProgram, CompilerOptions, OutputLayoutRule, ProgramStep, compile_graph,
+};
 use zellige_graph::text;
-use zellige_machine::account::ExchangeWork;
+use zellige_machine::account::{CoreWork, ExchangeWork, WorkKind, WorkTotals};
 use zellige_machine::{Hardware, SimulatedTime, TimeTerm};
 use zellige_op::CoverageProfile;
 
@@ -21,6 +23,8 @@ pub struct PredictedRow {
     pub id: i64,
     /// Its operation and sizes.
     pub what: String,
+    /// Where it was published.
+    pub source: String,
     /// The software that it was measured on.
     pub stack: MeasuredStack,
     /// The graphs and settings that the prediction was computed from.
@@ -33,6 +37,27 @@ pub struct PredictedRow {
     pub bound: &'static str,
     /// The terms of the predicted time; each is the sum of that term over all graphs of the row.
     pub terms: Vec<TimeTerm>,
+    /// The kernels of all graphs of the row, in the order in which they run.
+    pub kernels: Vec<PredictedKernel>,
+}
+
+/// A kernel of a prediction: what the account computed its time from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PredictedKernel {
+    /// The operation; `move` for a move.
+    pub op: String,
+    /// How often it runs, in all trips of its loop together.
+    pub runs: u64,
+    /// Its loops with their splits, as text.
+    pub division: String,
+    /// Its time in a single run.
+    pub time: SimulatedTime,
+    /// The kind that the account takes it for.
+    pub kind: WorkKind,
+    /// The work of all cores.
+    pub totals: WorkTotals,
+    /// The work of the core that finishes last.
+    pub slowest: CoreWork,
 }
 
 impl PredictedRow {
@@ -70,6 +95,7 @@ impl PredictedRow {
 struct GraphTime {
     kernels: SimulatedTime,
     terms: Vec<TimeTerm>,
+    list: Vec<PredictedKernel>,
 }
 
 /// Predicts rows on one hardware. A graph that several rows have is compiled only once.
@@ -112,11 +138,14 @@ impl RowPredictor {
         let case = express_row(row)?;
         let mut total = SimulatedTime::ZERO;
         let mut terms: Vec<TimeTerm> = Vec::new();
+        let mut kernels: Vec<PredictedKernel> = Vec::new();
         for part in &case.parts {
             let time = self.predict_graph(&case, &part.graph)?;
             for _ in 0..part.times {
                 total += time.kernels;
             }
+            let repeated = |k: &PredictedKernel| PredictedKernel { runs: part.times, ..k.clone() };
+            kernels.extend(time.list.iter().map(repeated));
             for term in &time.terms {
                 let scale = |t: SimulatedTime| {
                     SimulatedTime::from_picoseconds(t.picoseconds().saturating_mul(part.times))
@@ -135,7 +164,7 @@ impl RowPredictor {
             let reason = "its graph compiles to no kernel: it computes nothing, or only prepares weights at loading";
             return Err(ExcludedRow::new(Exclusion::NotExpressible, reason));
         }
-        Ok(compare_row(row, case, total, terms))
+        Ok(compare_row(row, case, total, terms, kernels))
     }
 
     /// The prediction of a measured copy between scratchpads.
@@ -148,7 +177,8 @@ impl RowPredictor {
         let work = copy?;
         refuse_doubtful(row)?;
         let (total, terms) = time_copy(&self.hardware, work);
-        Ok(compare_row(row, copy_case(row, &work), total, terms))
+        // A copy is a part of another kernel, and has none of its own to list.
+        Ok(compare_row(row, copy_case(row, &work), total, terms, Vec::new()))
     }
 
     fn predict_graph(
@@ -174,6 +204,7 @@ fn compare_row(
     case: MeasuredCase,
     total: SimulatedTime,
     terms: Vec<TimeTerm>,
+    kernels: Vec<PredictedKernel>,
 ) -> PredictedRow {
     let (measured, predicted) = match case.quantity {
         MeasuredQuantity::Time => {
@@ -190,12 +221,14 @@ fn compare_row(
     PredictedRow {
         id: row.id,
         what: describe_row(row),
+        source: row.source.clone(),
         stack: find_stack(row),
         case,
         measured,
         predicted,
         bound,
         terms,
+        kernels,
     }
 }
 
@@ -215,8 +248,30 @@ fn time_graph(hardware: &Hardware, case: &MeasuredCase, graph: &str) -> Result<G
     let program = compile_graph(&graph, &options).map_err(|e| e.to_string())?;
     let time = sum_run_time(&program);
     // Measured figures are sums over kernels, so launches, which are between kernels, are not counted.
+    let list = list_kernels(&program, &time);
     let terms = time.terms.into_iter().filter(|t| t.name != "launch").collect();
-    Ok(GraphTime { kernels: time.kernels, terms })
+    Ok(GraphTime { kernels: time.kernels, terms, list })
+}
+
+/// The kernels of a program, each with the work of its slowest core as the account charges it: what several cores read
+/// alike is divided among them.
+fn list_kernels(program: &CompiledProgram, time: &RunTime) -> Vec<PredictedKernel> {
+    let hardware = &program.options.hardware;
+    let kernel = |(step, timed): (&ProgramStep, &StepTime)| {
+        let work = hardware.share_ring_reads(&step.work);
+        let slowest = step.latency.critical_core.and_then(|i| work.cores.get(i).cloned());
+        let loops = timed.division.iter().map(|d| format!("{} {}/{}", d.name, d.size, d.split));
+        PredictedKernel {
+            op: timed.op.clone(),
+            runs: 1,
+            division: loops.collect::<Vec<_>>().join(", "),
+            time: timed.time,
+            kind: work.kind,
+            totals: work.sum_over_cores(),
+            slowest: slowest.unwrap_or_default(),
+        }
+    };
+    program.run_steps().map(|(_, step)| step).zip(&time.steps).map(kernel).collect()
 }
 
 fn describe_row(row: &MeasuredRow) -> String {

@@ -115,6 +115,15 @@ pub(super) fn add_chain_text(inputs: usize, rows: i64, cols: i64) -> String {
     out
 }
 
+/// A softmax of rows. With `copied`, its operations read a copy of the input in the scratchpads.
+pub(super) fn softmax_text(rows: i64, cols: i64, copied: bool) -> String {
+    let (copy, input) = if copied { (" c = clone(x) place lx", "c") } else { ("", "x") };
+    format!(
+        "graph rows(x: float16[{rows}, {cols}]) {{{copy} m = amax({input}, dim=[-1], keepdim=true) \
+         d = sub({input}, m) e = exp(d) s = sum(e, dim=[-1], keepdim=true) y = div(e, s) return y }}"
+    )
+}
+
 /// A softmax with `0.5 * d` instead of `exp(d)`, to measure softmax without the exponential. The number has no meaning.
 pub(super) fn softmax_without_exp_text(rows: i64, cols: i64) -> String {
     format!(
@@ -125,14 +134,28 @@ pub(super) fn softmax_without_exp_text(rows: i64, cols: i64) -> String {
 
 /// Flash attention of `heads` heads with a single block of keys, written as plain operations: queries and keys are both
 /// scaled by 128^(-1/4) = 0.297, a mask is added, and there are the maximum and the denominator of the one block.
-pub(super) fn flash_attention_text(batch: i64, heads: i64, [q, k, d]: [i64; 3]) -> String {
+///
+/// With a `split`, every operation is divided alike, `[over heads, over queries]`.
+pub(super) fn flash_attention_text(
+    batch: i64,
+    heads: i64,
+    [q, k, d]: [i64; 3],
+    split: Option<[i64; 2]>,
+) -> String {
     let b = batch * heads;
+    let (each, product) = match split {
+        Some([by_head, by_query]) => (
+            format!(" split {{c0: {by_head}, c1: {by_query}}}"),
+            format!(" split {{B: {by_head}, M: {by_query}, N: 1, K: 1}}"),
+        ),
+        None => (String::new(), String::new()),
+    };
     format!(
         "graph flash(q: float16[{b}, {q}, {d}], k: float16[{b}, {k}, {d}], v: float16[{b}, {k}, {d}], \
-         mask: float16[1, {q}, {k}]) {{ qs = mul(q, 0.297) ks = mul(k, 0.297) kt = transpose(ks, dim0=1, dim1=2) \
-         scores = matmul(qs, kt) masked = add(scores, mask) top = amax(masked, dim=[-1], keepdim=true) \
-         below = sub(masked, top) e = exp(below) den = sum(e, dim=[-1], keepdim=true) o = matmul(e, v) \
-         y = div(o, den) return y }}"
+         mask: float16[1, {q}, {k}]) {{ qs = mul(q, 0.297){each} ks = mul(k, 0.297){each} \
+         kt = transpose(ks, dim0=1, dim1=2) scores = matmul(qs, kt){product} masked = add(scores, mask){each} \
+         top = amax(masked, dim=[-1], keepdim=true){each} below = sub(masked, top){each} e = exp(below){each} \
+         den = sum(e, dim=[-1], keepdim=true){each} o = matmul(e, v){product} y = div(o, den){each} return y }}"
     )
 }
 
@@ -191,12 +214,22 @@ pub(super) fn fp8_linear_text(
         Fp8Packing::DynamicScale => format!("x: float16[{m}, {k}]"),
     };
     let mut ops = String::new();
+    // What fits beside other tensors in the scratchpads of 32 cores is read from memory once; builds of August copy
+    // inputs that several operations read.
+    let copied = packing == Fp8Packing::DynamicScale && m * k * 2 <= 32 * 600_000;
+    let x = if copied { "xc" } else { "x" };
+    if copied {
+        ops += " xc = clone(x) place lx";
+    }
     if packing == Fp8Packing::DynamicScale {
         // 0.002232 is 1 / 448, and 448 is the largest number of float8_e4m3fn.
-        ops += " ax = abs(x) mx = amax(ax, dim=[-1], keepdim=true) ms = mul(mx, 0.002232) sa = to(ms, dtype=\"float32\")";
+        let _ = write!(
+            ops,
+            " ax = abs({x}) mx = amax(ax, dim=[-1], keepdim=true) ms = mul(mx, 0.002232) sa = to(ms, dtype=\"float32\")"
+        );
     }
     if packing != Fp8Packing::Given {
-        ops += " x8 = quantize_fp8(x, sa)";
+        let _ = write!(ops, " x8 = quantize_fp8({x}, sa)");
     }
     let mut results = Vec::new();
     for i in 0..products {

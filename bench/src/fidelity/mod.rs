@@ -9,6 +9,7 @@ mod copies;
 mod evaluate;
 mod express;
 mod graphs;
+mod planner;
 mod report;
 mod row;
 mod scatter;
@@ -18,7 +19,7 @@ mod texts;
 pub use case::{
     CasePart, Category, ExcludedRow, Exclusion, MeasuredCase, MeasuredQuantity, MeasuredStack,
 };
-pub use evaluate::{PredictedRow, RowPredictor};
+pub use evaluate::{PredictedKernel, PredictedRow, RowPredictor};
 pub use express::{express_row, find_stack};
 pub use report::{fidelity_json, fidelity_markdown, fidelity_text};
 pub use row::{
@@ -26,8 +27,8 @@ pub use row::{
 };
 pub use scatter::draw_scatter;
 pub use statistics::{
-    CLOSE_SHARE, CategoryFigures, ErrorFigures, MissedPreference, PREFERRED_SHARE, compute_errors,
-    figures_by_category, missed_preferences,
+    CLOSE_SHARE, CategoryFigures, ErrorFigures, PREFERRED_SHARE, PreferredDivision, compute_errors,
+    figures_by_category, preferred_divisions,
 };
 
 use std::collections::BTreeSet;

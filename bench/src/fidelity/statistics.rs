@@ -42,9 +42,9 @@ pub struct CategoryFigures {
     pub worst: Vec<usize>,
 }
 
-/// A shape whose fastest division by prediction is not the fastest measured one.
+/// The division that is predicted to be fastest for a shape, beside the one that was measured to be fastest.
 #[derive(Debug, Clone, PartialEq)]
-pub struct MissedPreference {
+pub struct PreferredDivision {
     /// The row that is predicted to be fastest, as a place among all rows.
     pub preferred: usize,
     /// The row that was measured to be fastest.
@@ -100,20 +100,18 @@ pub fn compute_errors(rows: &[PredictedRow], places: &[usize]) -> ErrorFigures {
     }
 }
 
-/// Shapes whose preferred division is not close to the best measured one, the costliest first.
-pub fn missed_preferences(rows: &[PredictedRow]) -> Vec<MissedPreference> {
+/// The preferred division of every shape that was measured in two or more on one number of cores, the costliest first.
+pub fn preferred_divisions(rows: &[PredictedRow]) -> Vec<PreferredDivision> {
     let all: Vec<usize> = (0..rows.len()).collect();
-    let mut list: Vec<MissedPreference> = shapes_of(rows, &all, true)
+    let mut list: Vec<PreferredDivision> = shapes_of(rows, &all, true)
         .values()
         .filter(|list| list.len() >= 2)
-        .filter_map(|list| {
+        .map(|list| {
             let (preferred, best) = preferred_and_best(rows, list);
-            let limit = rows[best].measured * (1.0 + PREFERRED_SHARE);
-            let missed = rows[preferred].measured > limit;
-            missed.then_some(MissedPreference { preferred, best, divisions: list.len() })
+            PreferredDivision { preferred, best, divisions: list.len() }
         })
         .collect();
-    let loss = |m: &MissedPreference| rows[m.preferred].measured / rows[m.best].measured;
+    let loss = |m: &PreferredDivision| rows[m.preferred].measured / rows[m.best].measured;
     list.sort_by(|a, b| loss(b).total_cmp(&loss(a)).then(rows[a.best].id.cmp(&rows[b.best].id)));
     list
 }
@@ -183,8 +181,18 @@ mod tests {
             split,
         };
         let stack = MeasuredStack::TorchSpyre;
-        let (what, terms) = (String::new(), Vec::new());
-        PredictedRow { id, what, stack, case, measured, predicted, bound: "pt", terms }
+        PredictedRow {
+            id,
+            what: String::new(),
+            source: String::new(),
+            stack,
+            case,
+            measured,
+            predicted,
+            bound: "pt",
+            terms: Vec::new(),
+            kernels: Vec::new(),
+        }
     }
 
     fn split(m: i64, n: i64) -> Option<ProductSplit> {
@@ -221,8 +229,8 @@ mod tests {
         // Ranks 1 2 3 0 beside 0 1 2 3: the sum of their squared differences is 12, and 1 - 6 * 12 / (4 * 15).
         assert!((rank + 0.2).abs() < 1e-12 && shapes == 1, "{rank}");
         let wrong = [row(1, 10.0, 2.0, split(4, 8)), row(2, 20.0, 1.0, split(8, 4))];
-        let missed = missed_preferences(&wrong);
-        assert_eq!(missed, [MissedPreference { preferred: 1, best: 0, divisions: 2 }]);
+        let choices = preferred_divisions(&wrong);
+        assert_eq!(choices, [PreferredDivision { preferred: 1, best: 0, divisions: 2 }]);
         assert_eq!(ranks_of(&[5.0, 1.0, 5.0]), [1.5, 0.0, 1.5]);
     }
 }

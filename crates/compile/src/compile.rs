@@ -204,6 +204,8 @@ fn run_passes(
 ) -> Result<CompiledProgram, PassInterruption> {
     zellige_calls::record_call!();
     options.check_ranges()?;
+    let staged = options.with_staging_share();
+    let options = staged.as_ref().unwrap_or(options);
     let like = if let LayoutSource::Decisions(like, _) = source { Some(like) } else { None };
     let graph = refuse_oversized_tensor(graph, options)?;
     print.observe_pass(PassOutput::Read(graph), &mut known.steps)?;

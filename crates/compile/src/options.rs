@@ -3,7 +3,7 @@
 use crate::error::{CompileError, Result};
 use crate::solve::memory::{self, PlacementPolicy};
 use zellige_device::{KeptDtypes, StoragePolicy};
-use zellige_machine::{Hardware, LaunchUnit};
+use zellige_machine::{Hardware, Key, LaunchUnit};
 use zellige_op::CoverageProfile;
 
 /// Who decides layouts and divisions.
@@ -193,6 +193,19 @@ impl CompilerOptions {
     /// Bytes of a core's scratchpad that plans may use.
     pub fn lx_limit(&self) -> u64 {
         memory::lx_limit(&self.hardware, self.lx_reserved)
+    }
+
+    /// The same with hardware whose kernels stage operands in what plans leave of the scratchpads; none where that changes
+    /// nothing.
+    pub(crate) fn with_staging_share(&self) -> Option<CompilerOptions> {
+        let key = Key::ProductScratchpadShare;
+        self.hardware.find_figure(key)?;
+        let share = self.lx_reserved.to_string();
+        let source = "the part of the scratchpads that the options leave to the backend";
+        let hardware = self.hardware.clone().with_rate(key, &share, source)?;
+        // An equal share keeps the preset as it is, with the source of its figure.
+        let same = hardware.figure_number(key) == self.hardware.figure_number(key);
+        (!same).then(|| CompilerOptions { hardware, ..self.clone() })
     }
 
     /// Refuses a number of cores that the hardware does not have, and a share outside of 0 to 1.

@@ -89,7 +89,7 @@ fn presets_without_measured_products_ignore_tiles() {
 
 #[test]
 fn blocks_fit_and_cover_the_tile() {
-    let limits = BlockLimits { area: 40960, rows: 256, columns: 320 };
+    let limits = BlockLimits { area: 40960, rows: 256, columns: 320, spare_shared: true };
     for rows in [1, 2, 63, 64, 100, 128, 192, 509, 1024, 4096] {
         for columns in [64, 128, 320, 576, 768, 1600, 4096, 12800] {
             for shares in [[1, 32], [8, 4], [4, 8], [16, 2]] {

@@ -108,7 +108,7 @@ impl Hardware {
         let cycles_of = |core: &CoreWork| match (&products, core.tile, exchange) {
             (_, _, Some(exchange)) if !core.is_idle() => CoreCycles::from_exchange(exchange),
             (Some(products), Some(tile), _) => {
-                CoreCycles::from_product(products.tile_cycles(&tile))
+                CoreCycles::from_product(products.tile_cycles(&tile, core))
             }
             _ => rates.core_cycles(core),
         };
@@ -174,9 +174,13 @@ impl Hardware {
             CycleModel::Ktir => {
                 (Ratio::new(2, 1).divided_by(number(Key::Flops)), number(Key::MemoryPeak))
             }
-            CycleModel::Card => {
-                (number(Key::Clock).divided_by(number(Key::Matmul)), number(Key::MemoryOneWay))
-            }
+            // Elements of 8 bits are multiplied faster where a preset says so, and nothing else is.
+            CycleModel::Card => (
+                number(Key::Clock)
+                    .divided_by(number(Key::Matmul))
+                    .divided_by(number(Key::ProductNarrowRate)),
+                number(Key::MemoryOneWay),
+            ),
         };
         let transcendental = shared(number(Key::Transcendental).divided_by(lanes));
         let units = [
@@ -212,6 +216,7 @@ impl CoreCycles {
         let memory = [product.first_chunk, product.rest_of_reads, product.write];
         CoreCycles {
             pt: product.compute,
+            sfu: product.epilogue,
             memory: memory.into_iter().fold(0, u64::saturating_add),
             ring: product.partial_sums,
             fixed: product.fixed,
@@ -255,6 +260,8 @@ struct CoreRates<'h> {
     ring: Ratio,
     host: Ratio,
     granule: u64,
+    /// Whether bursts are charged by their lengths too; moves have measured rates of their own.
+    by_burst: bool,
     /// Cycles of a kernel without work.
     fixed: u64,
 }
@@ -276,8 +283,22 @@ impl<'h> CoreRates<'h> {
             }
             (CycleModel::Card, _) => clock.divided_by(number(Key::Matmul)),
         };
+        let has = |key| hardware.find_figure(key).is_some();
+        let exchange = work.kind == WorkKind::Restickify
+            && has(Key::Exchange)
+            && has_single_granules(work, hardware.figure_count(Key::Granule));
+        let copy = work.kind == WorkKind::Copy && has(Key::CopyRuns);
         let sustained = match (hardware.cycle_model(), work.kind) {
             (CycleModel::Ktir, _) => per_byte(number(Key::MemoryPeak)),
+            (CycleModel::Card, _) if exchange => per_byte(number(Key::Exchange)),
+            (CycleModel::Card, _) if copy => {
+                let share = interpolate_curve(
+                    hardware.figure_curve(Key::CopyRuns),
+                    count_runs(work),
+                    log2_fixed_point,
+                );
+                per_byte(number(Key::MemoryOneWay)).divided_by(share)
+            }
             (CycleModel::Card, WorkKind::Restickify) => per_byte(number(Key::MemoryRestickify)),
             (CycleModel::Card, WorkKind::CrossRowReduction) => {
                 per_byte(number(Key::MemoryCrossRow))
@@ -287,8 +308,12 @@ impl<'h> CoreRates<'h> {
                 let all = totals.bytes_in.saturating_add(totals.bytes_out);
                 let matched = totals.bytes_in.min(totals.bytes_out).saturating_mul(2).min(all);
                 let one_way = per_byte(number(Key::MemoryOneWay));
-                let mixed =
-                    one_way.interpolate_to(per_byte(number(Key::MemoryBalanced)), matched, all);
+                // A row, a column or a number as second operand makes a kernel read a little more than it writes.
+                let small = has(Key::SmallOperand)
+                    && totals.bytes_in.saturating_add(totals.ring_in) > totals.bytes_out
+                    && totals.bytes_in / 3 < totals.bytes_out / 2;
+                let balanced = if small { Key::SmallOperand } else { Key::MemoryBalanced };
+                let mixed = one_way.interpolate_to(per_byte(number(balanced)), matched, all);
                 match kind {
                     WorkKind::RowReduction => {
                         let cores = totals.cores as u64;
@@ -315,12 +340,17 @@ impl<'h> CoreRates<'h> {
             transcendental: number(Key::Transcendental).divided_by(lanes),
             peak: per_byte(number(Key::MemoryPeak)),
             sustained,
-            lx: hardware
-                .find_figure(Key::LxBandwidth)
-                .map(|_| Ratio::ONE.divided_by(number(Key::LxBandwidth))),
+            lx: match work.kind {
+                WorkKind::RowReduction if has(Key::ReductionIntake) => {
+                    Some(clock.divided_by(number(Key::ReductionIntake)))
+                }
+                _ if has(Key::LxBandwidth) => Some(Ratio::ONE.divided_by(number(Key::LxBandwidth))),
+                _ => None,
+            },
             ring: Ratio::ONE.divided_by(number(Key::Ring)),
             host: per_byte(number(Key::HostLink)),
             granule: hardware.figure_count(Key::Granule),
+            by_burst: !exchange && !copy && !has_rate_of_its_own(hardware, work.kind),
             fixed: match hardware.find_figure(Key::KernelFixed) {
                 // GHz times microseconds are thousands of cycles.
                 // Products have a figure of their own, which is lower: with this one, bounds of them would be too high.
@@ -370,6 +400,9 @@ impl<'h> CoreRates<'h> {
                 self.peak.ceil_product(unique.unwrap_or(all))
             }
             CycleModel::Card => {
+                if !self.by_burst {
+                    return self.sustained.ceil_product(all);
+                }
                 let bursts = core.reads.bursts().iter().chain(core.writes.bursts());
                 let issue = bursts.fold(0_u64, |sum, b| {
                     let length = b.bytes.div_ceil(self.granule).saturating_mul(self.granule);
@@ -380,6 +413,25 @@ impl<'h> CoreRates<'h> {
             }
         }
     }
+}
+
+/// Moves and reductions across rows have measured rates, in which their bursts take part; presets without figures for
+/// copies charge bursts by assumptions.
+fn has_rate_of_its_own(hardware: &Hardware, kind: WorkKind) -> bool {
+    let measured = hardware.find_figure(Key::CopyRuns).is_some();
+    measured && matches!(kind, WorkKind::Restickify | WorkKind::CrossRowReduction)
+}
+
+/// Whether all accesses are of one granule.
+fn has_single_granules(work: &OperationWork, granule: u64) -> bool {
+    let traffic = || work.cores.iter().flat_map(|c| [&c.reads, &c.writes]);
+    traffic().flat_map(MemoryTraffic::bursts).all(|b| b.bytes <= granule)
+}
+
+/// The separate runs of consecutive bytes that all cores read.
+fn count_runs(work: &OperationWork) -> u64 {
+    let runs = work.cores.iter().flat_map(|c| c.reads.bursts()).map(|b| b.count);
+    runs.fold(0, u64::saturating_add)
 }
 
 /// The curve at `x`: its ends beyond them, and in between linear in `scale` of `x`, a growing

@@ -35,9 +35,12 @@
 //!   a transfer streams through link and memory at once.
 //!
 //! - A preset with the section `product` charges products by terms that were fitted to measured kernels instead, on every
-//!   core `fixed + first chunk + max(compute, rest of the reads) + partial sums + write`; the head of `product.rs` says
-//!   what each stands for. `memory.few_cores` and `memory.fixed` are figures of such presets too: the share of the rate
-//!   that few cores reach where they stream tensors, and what a kernel takes that has no work.
+//!   core `fixed + first chunk + max(compute, rest of the reads) + partial sums + epilogue + write`; the head of
+//!   `product.rs` says what each stands for.
+//! - Other figures of such presets: `memory.few_cores`, the share of the rate that few cores reach where they stream tensors;
+//!   `memory.fixed`, what a kernel takes that has no work; `memory.small_operand`, the balanced rate where a second operand
+//!   is a row, a column or a number; `memory.exchange` and `memory.copy_runs`, rates of moves that keep sticks whole;
+//!   `reduction.intake`, what a core takes in of a row reduction, from memory or from its scratchpad.
 //!
 //! - A copy between scratchpads ([`WorkKind::Exchange`]) has a law of its own, at the head of `exchange.rs`: its cores end
 //!   together.

@@ -11,17 +11,19 @@
 //!   not reach the bandwidth of all, even less where no two have the same slice.
 //! - **intake**: no core takes in more than so much of one operand.
 //! - **interleaved batches**: memory is read in pieces of four sticks. Where the batches of an operand alternate stick by
-//!   stick, a core needs a part of each piece only, unless all four batches fit in its staging area.
+//!   stick, a core needs a part of each piece only, unless all four batches fit in its staging area. Such pieces enter a
+//!   core more slowly, less so where its slice is the whole operand, which is read from one end to the other.
 //! - **first chunk**: the operands of the first part of the depth are read before the PT array begins; the rest is read
 //!   while it works. With a split depth nothing was seen to be exposed.
 //! - **compute**: multiply-adds at the sustained rate, at about half of it where the depth is split.
+//! - **epilogue**: element operations on the result, such as a bias or scales, and what they read besides A and B.
 //! - **partial sums**: per element of the tile and doubling of the cores that split the depth.
 //! - **write**: the result, after all of that.
 //!
-//! **Law**: a core takes `fixed + first chunk + max(compute, rest of the reads) + partial sums + write`.
+//! **Law**: a core takes `fixed + first chunk + max(compute, rest of the reads) + partial sums + epilogue + write`.
 
 use super::latency::interpolate_curve;
-use super::work::OperationWork;
+use super::work::{CoreWork, OperationWork};
 use crate::hardware::{Hardware, Key};
 use crate::ratio::Ratio;
 use serde::Serialize;
@@ -52,6 +54,14 @@ pub struct ProductTile {
     pub depth_split: u64,
     /// A and B.
     pub operands: [TileOperand; 2],
+}
+
+impl ProductTile {
+    /// Whether the elements of B have 8 bits: its slice then has one byte for each of them, and two otherwise.
+    fn is_narrow(&self) -> bool {
+        let elements = super::work::saturating_product([self.columns, self.depth, self.batches]);
+        self.operands[1].bytes < elements.saturating_add(elements / 2)
+    }
 }
 
 /// What a core reads of one operand of a product.
@@ -86,6 +96,8 @@ pub struct ProductCycles {
     pub rest_of_reads: u64,
     /// Sums that cores pass on.
     pub partial_sums: u64,
+    /// Element operations on the result, and what they read.
+    pub epilogue: u64,
     /// Writing the result.
     pub write: u64,
 }
@@ -94,7 +106,7 @@ impl ProductCycles {
     /// The time of the core.
     pub fn total(&self) -> u64 {
         let streamed = self.compute.max(self.rest_of_reads);
-        [self.fixed, self.first_chunk, streamed, self.partial_sums, self.write]
+        [self.fixed, self.first_chunk, streamed, self.partial_sums, self.epilogue, self.write]
             .into_iter()
             .fold(0, u64::saturating_add)
     }
@@ -109,6 +121,9 @@ pub struct BlockLimits {
     pub rows: u64,
     /// Its columns.
     pub columns: u64,
+    /// Whether, of divisions into blocks with equal bytes, those count more that spare the operand of more cores. In a
+    /// batch it is the operand of fewer cores, whose slices are the larger part of what memory delivers.
+    pub spare_shared: bool,
 }
 
 /// How often a tile reads its slices of A and B: once per block of columns, and once per block of rows.
@@ -129,6 +144,7 @@ pub fn plan_tile_passes(
     };
     let sticks = columns.div_ceil(STICK_COLUMNS).max(1);
     let (weigh_a, weigh_b) = match () {
+        () if !limits.spare_shared => (Ratio::ONE, Ratio::ONE),
         () if share_a > 2 * share_b => (fan_weight, Ratio::ONE),
         () if share_b > 2 * share_a => (Ratio::ONE, fan_weight),
         () => (Ratio::ONE, Ratio::ONE),
@@ -149,8 +165,8 @@ pub fn plan_tile_passes(
             .saturating_add(weigh_b.ceil_product(
                 (sticks * STICK_COLUMNS).saturating_mul(passes[1]).saturating_mul(1 << 10),
             ));
-        // Of equal ones those that read the operand less often that more cores share.
-        let rank = (moved, passes[usize::from(share_a < share_b)]);
+        let spared = usize::from((share_a < share_b) == limits.spare_shared);
+        let rank = (moved, passes[spared]);
         if best.is_none_or(|(known, _)| rank < known) {
             best = Some((rank, passes));
         }
@@ -172,7 +188,12 @@ pub(super) struct ProductRates<'h> {
     write: Ratio,
     intake: Ratio,
     gather: Ratio,
+    /// How much faster a slice comes in that is the whole operand.
+    whole_intake: Ratio,
     partial_sum: Ratio,
+    /// Cycles per element operation, plain and transcendental.
+    sfu: [Ratio; 2],
+    narrow: Ratio,
     fixed: u64,
     first_chunk: u64,
     /// The squares of the staging areas for A and B in bytes.
@@ -220,7 +241,14 @@ impl<'h> ProductRates<'h> {
             write: per_byte(number(Key::ProductWrite)).multiplied_by(beside),
             intake: per_byte(number(Key::ProductIntake)),
             gather: per_byte(number(Key::ProductGatherIntake)),
+            whole_intake: number(Key::ProductWholeIntake),
             partial_sum: clock.multiplied_by(number(Key::ProductPartialSum)),
+            sfu: {
+                let lanes = number(Key::Lanes).multiplied_by(number(Key::Corelets));
+                [Ratio::ONE.divided_by(lanes), number(Key::Transcendental).divided_by(lanes)]
+            },
+            // 1 where the preset has no such figure.
+            narrow: number(Key::ProductNarrowRate),
             fixed: number(Key::ProductFixed).multiplied_by(clock).ceil_product(1000),
             first_chunk: hardware.figure_count(Key::ProductFirstChunk),
             staging: [area(Key::ProductStagingA), area(Key::ProductStagingB)],
@@ -230,8 +258,8 @@ impl<'h> ProductRates<'h> {
         })
     }
 
-    /// The terms of the core that has this tile.
-    pub(super) fn tile_cycles(&self, tile: &ProductTile) -> ProductCycles {
+    /// The terms of a core that has this tile of a product and does this work in all.
+    pub(super) fn tile_cycles(&self, tile: &ProductTile, work: &CoreWork) -> ProductCycles {
         let split = tile.depth_split > 1;
         let macs =
             super::work::saturating_product([tile.rows, tile.columns, tile.depth, tile.batches]);
@@ -257,10 +285,14 @@ impl<'h> ProductRates<'h> {
         let doublings = u64::from(tile.depth_split.max(1).ilog2());
         let sums =
             super::work::saturating_product([tile.rows, tile.columns, tile.batches, doublings]);
+        let rate = match tile.is_narrow() {
+            true => self.compute[usize::from(split)].divided_by(self.narrow),
+            false => self.compute[usize::from(split)],
+        };
         ProductCycles {
             fixed: self.fixed,
             first_chunk: first_chunk.min(read),
-            compute: self.compute[usize::from(split)].ceil_product(macs),
+            compute: rate.ceil_product(macs),
             read_a,
             read_b,
             intake,
@@ -269,23 +301,31 @@ impl<'h> ProductRates<'h> {
                 0 => 0,
                 sums => self.partial_sum.ceil_product(sums),
             },
+            // The sums that a split depth adds are element operations too, and have a term of their own.
+            epilogue: match split {
+                true => 0,
+                false => self.sfu[0]
+                    .ceil_product(work.sfu)
+                    .saturating_add(self.sfu[1].ceil_product(work.sfu_transcendental)),
+            },
             write: self.write.ceil_product(self.written),
         }
     }
 
     fn block_limits(&self, tile: &ProductTile) -> BlockLimits {
         let count = |key| self.hardware.figure_count(key);
-        let rows = count(Key::ProductBlockRows);
         match tile.all_batches > 1 && !tile.shared_weight {
             true => BlockLimits {
                 area: count(Key::ProductBatchBlockArea),
-                rows,
+                rows: count(Key::ProductBatchBlockRows),
                 columns: count(Key::ProductBatchBlockColumns),
+                spare_shared: false,
             },
             false => BlockLimits {
                 area: count(Key::ProductBlockArea),
-                rows,
+                rows: count(Key::ProductBlockRows),
                 columns: count(Key::ProductBlockColumns),
+                spare_shared: true,
             },
         }
     }
@@ -296,11 +336,13 @@ impl<'h> ProductRates<'h> {
         if operand.resident {
             return 0;
         }
+        // Cores share evenly, so that their shares are added before they are rounded.
         let all = self.tiles.iter().map(|t| {
             let own = t.operands[which];
-            own.bytes.div_ceil(own.cores.max(1))
+            (u128::from(own.bytes) << 16) / u128::from(own.cores.max(1))
         });
-        let once = all.fold(0, u64::saturating_add);
+        let sum = all.fold(0_u128, u128::saturating_add).saturating_add(SHARE_ONE / 2) >> 16;
+        let once = u64::try_from(sum).unwrap_or(u64::MAX);
         let own = operand.bytes.saturating_mul(passes);
         if !operand.interleaved || tile.all_batches <= 1 {
             let rate = match operand.cores {
@@ -317,7 +359,10 @@ impl<'h> ProductRates<'h> {
             u64::try_from(product.div_ceil(SHARE_ONE)).unwrap_or(u64::MAX)
         };
         let memory = self.mixed.ceil_product(with_excess(once.saturating_mul(passes)));
-        memory.max(self.gather.ceil_product(with_excess(own)))
+        // An operand that all cores have whole is read from one end to the other, not in rows of pieces.
+        let whole = once == operand.bytes && self.tiles.len() > 1;
+        let gather = if whole { self.gather.divided_by(self.whole_intake) } else { self.gather };
+        memory.max(gather.ceil_product(with_excess(own)))
     }
 
     /// How many bytes of memory an interleaved operand costs per byte that is needed, in units of [`SHARE_ONE`].

@@ -113,6 +113,7 @@ fn list_product_terms(p: &ProductCycles) -> Vec<CycleTerm> {
         term("read_b", "all passes over B, a part of the reads", p.read_b, false),
         term("intake", "what one core takes in of an operand", p.intake, false),
         term("partial_sums", "sums of a split depth", p.partial_sums, true),
+        term("epilogue", "element operations on the result", p.epilogue, true),
         term("write", "writing the result", p.write, true),
     ]
 }

@@ -97,10 +97,15 @@ keys! {
     RingMoveStart "ring.move_start" MICROSECOND_UNITS, FigureKind::Rate, Used Unused, "What a program of the ring takes before the first byte moves.";
     RingMoveLink "ring.move_link" GB_S, FigureKind::Rate, Used Unused, "Rate of the busiest link under such a program.";
     Derate "reduction.derate" &[("of the rate of all cores", 1)], FigureKind::Curve("cores"), Needed Unused, "Share of the memory's rate that a row reduction reaches, by cores in use.";
+    ReductionIntake "reduction.intake" GB_S_CORE, FigureKind::Rate, Used Unused, "Most that a core takes in of a row reduction, from memory or from its scratchpad.";
     KernelFixed "memory.fixed" MICROSECOND_UNITS, FigureKind::Rate, Used Unused, "What a kernel takes that has no work; products have a figure of their own.";
+    SmallOperand "memory.small_operand" GB_S, FigureKind::Rate, Used Unused, "Sustained, reading and writing alike, where a second operand is a row, a column or a number.";
+    Exchange "memory.exchange" GB_S, FigureKind::Rate, Used Unused, "Sustained by a move whose accesses are single granules: an exchange of outer dimensions.";
+    CopyRuns "memory.copy_runs" &[("of one way", 1)], FigureKind::Curve("runs"), Used Unused, "Share of `memory.one_way` that a copy on the card reaches, by the number of its separate runs; the cores that do it make no difference then.";
     StreamShare "memory.few_cores" SHARE_OF_ALL, FigureKind::Curve("cores"), Used Unused, "Share of the memory's rate that few cores reach where they stream tensors.";
     ProductRate "product.rate" MAC_NS, FigureKind::Rate, Used Unused, "Multiply-adds that a core sustains in a product; with it, all figures of this section are needed.";
     ProductSplitRate "product.split_depth" TIMES, FigureKind::Rate, Used Unused, "Rate where the depth is split, of the rate where it is whole.";
+    ProductNarrowRate "product.narrow" TIMES, FigureKind::Rate, Used Unused, "Rate of multiply-adds of 8-bit elements, of that of 16-bit ones.";
     ProductRead "product.read" GB_S, FigureKind::Rate, Used Unused, "Rate at which all cores read the operands of a product.";
     ProductReadAgain "product.read_again" TIMES, FigureKind::Rate, Used Unused, "Rate of every pass over an operand after the first, of that of the first.";
     ProductWrite "product.write" GB_S, FigureKind::Rate, Used Unused, "Rate at which the result is written.";
@@ -108,6 +113,7 @@ keys! {
     ProductFirstChunk "product.first_chunk" ELEMENTS, FigureKind::Count(1, 1 << 20), Used Unused, "Depth that is read before the PT array begins.";
     ProductIntake "product.intake" GB_S_CORE, FigureKind::Rate, Used Unused, "Most that a core takes in of one operand.";
     ProductGatherIntake "product.gather_intake" GB_S_CORE, FigureKind::Rate, Used Unused, "The same of an operand whose batches alternate stick by stick.";
+    ProductWholeIntake "product.whole_intake" TIMES, FigureKind::Rate, Used Unused, "Rate of `product.gather_intake` where the slice of a core is the whole operand, of that of a part.";
     ProductPartialSum "product.partial_sum" &[("ns/element", 1)], FigureKind::Rate, Used Unused, "A partial sum, per doubling of the cores that split the depth.";
     ProductSharedShare "product.shared_share" SHARE_OF_ALL, FigureKind::Curve("cores"), Used Unused, "Share of the read rate that so many cores reach on slices that several have.";
     ProductOwnShare "product.own_share" SHARE_OF_ALL, FigureKind::Curve("cores"), Used Unused, "The same on slices that one core has alone.";
@@ -121,6 +127,7 @@ keys! {
     ProductBlockRows "product.block_rows" ELEMENTS, FigureKind::Count(1, 1 << 20), Used Unused, "Rows of a block.";
     ProductBatchBlockArea "product.batch_block_area" ELEMENTS, FigureKind::Count(64, 1 << 30), Used Unused, "Elements of a block of a batch of products.";
     ProductBatchBlockColumns "product.batch_block_columns" ELEMENTS, FigureKind::Count(64, 1 << 20), Used Unused, "Columns of a block of a batch of products.";
+    ProductBatchBlockRows "product.batch_block_rows" ELEMENTS, FigureKind::Count(1, 1 << 20), Used Unused, "Rows of a block of a batch of products.";
     ProductFanWeight "product.fan_weight" TIMES, FigureKind::Rate, Used Unused, "What a pass over the operand counts that more than twice as many cores share.";
     HostLink "host.link" GB_S, FigureKind::Rate, Needed Needed, "Rate of the link to the host.";
     Launch "host.launch" LAUNCH_UNITS, FigureKind::Rate, Used Unused, "What the host takes to launch a wave or a bundle of steps, before the card begins it; the unit says which.";

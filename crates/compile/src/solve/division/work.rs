@@ -15,8 +15,8 @@ use smallvec::SmallVec;
 use zellige_device::core_order;
 use zellige_machine::account::{MemoryTraffic, SharedReads};
 use zellige_machine::{
-    CoreWork, Hardware, Key, OperationWork, ProductOperand, ProductTile, STREAMED_TENSOR_BYTES,
-    SumGroup, TileOperand, WorkKind, plan_product_reads, sum_unit_work,
+    CoreWork, Hardware, Key, OperationWork, ProductOperand, ProductTile, Ratio,
+    STREAMED_TENSOR_BYTES, SumGroup, TileOperand, WorkKind, plan_product_reads, sum_unit_work,
 };
 
 /// The slices of one dimension.
@@ -135,6 +135,12 @@ pub(super) fn unit_cycles_bound(
         core.sfu += points * charge.sfu;
         core.sfu_transcendental += points * charge.transcendental;
     }
+    if space.product_operands().is_some() && hardware.find_figure(Key::ProductNarrowRate).is_some()
+    {
+        // A product of 8-bit elements may be faster than the account of a core without its tile says.
+        let narrow = Ratio::ONE.divided_by(hardware.figure_number(Key::ProductNarrowRate));
+        core.macs = core.macs.min(narrow.ceil_product(core.macs).saturating_sub(1));
+    }
     let alone = OperationWork::new(String::new(), space.point_cost().kind, vec![core]);
     hardware.operation_latency(&alone).cycles
 }
@@ -144,8 +150,10 @@ pub(super) fn unit_cycles_bound(
 pub(super) fn memory_cycles_bound(space: &IterationSpace, hardware: &Hardware) -> u64 {
     let alone = plan_core_work(space, hardware, &vec![1; space.dims().len()]);
     let Some(core) = alone.cores.first() else { return 0 };
-    if core.tile.is_some() && hardware.find_figure(Key::ProductRate).is_some() {
-        // Reads and writes of a product have rates of their own, which no turn of the bus slows down.
+    let has = |key| hardware.find_figure(key).is_some();
+    if has(Key::StreamShare) || (core.tile.is_some() && has(Key::ProductRate)) {
+        // Reads and writes of a product have rates of their own, which no turn of the bus slows down; and where few cores
+        // do not reach the rate of all, one core says nothing of many.
         let bytes = core.reads.total_bytes().saturating_add(core.writes.total_bytes());
         let once = core.unique_sticks.map_or(bytes, |n| n.saturating_mul(128));
         return hardware.lower_bound_cycles(&CoreWork::default(), once, 1);
