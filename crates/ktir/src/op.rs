@@ -260,6 +260,15 @@ impl KtirOpKind {
         (distance(&best) <= 2.max(word.len() / 5)).then_some(best)
     }
 
+    /// What one element costs in a model: the emulator's takes casts for free and a selection for arithmetic of floats.
+    pub(crate) fn class_in(self, model: zellige_machine::CycleModel) -> KtirCostClass {
+        match (model, self.form()) {
+            (zellige_machine::CycleModel::Ktir, KtirOpForm::Cast) => KtirCostClass::Free,
+            (zellige_machine::CycleModel::Ktir, KtirOpForm::Select) => KtirCostClass::Float,
+            _ => self.class(),
+        }
+    }
+
     /// Whether it ends a block.
     pub fn is_terminator(self) -> bool {
         self.form() == KtirOpForm::Yield || self == KtirOpKind::Condition

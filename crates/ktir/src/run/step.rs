@@ -117,8 +117,8 @@ impl<'m> KtirCore<'m> {
         let runs = super::access::KtirAccessRuns {
             runs: vec![byte],
             len: 1,
+            parts: vec![],
             index: vec![],
-            index_size: 0,
         };
         self.ledger.record_transfer(&runs, elem.byte_size(), write, self.id, self.cores);
     }
@@ -142,7 +142,7 @@ impl<'m> KtirCore<'m> {
             self.value_elem(op.operands[if op.kind == KtirOpKind::ArithSelect { 1 } else { 0 }]);
         let data = pointwise::apply_pointwise(op, &inputs, from, ty.elem().unwrap_or(from))?;
         let scalar = matches!(ty, KtirType::Scalar(_));
-        self.ledger.record_elements(op.kind.class(), data.len(), scalar);
+        self.ledger.record_elements(op.kind, data.len(), scalar);
         if !scalar {
             self.record_tile_traffic(op);
         }
