@@ -105,6 +105,8 @@ ops! {
     ArithSelect "arith.select" Select, Int;
     ExtF "arith.extf" Cast, Float;
     TruncF "arith.truncf" Cast, Float;
+    // Between floats of any two formats, of one width too.
+    ConvertF "arith.convertf" Cast, Float;
     SIToFP "arith.sitofp" Cast, Int;
     UIToFP "arith.uitofp" Cast, Int;
     FPToSI "arith.fptosi" Cast, Float;
@@ -211,6 +213,8 @@ ops! {
     MemRefDim "memref.dim" Own, Free;
 
     TileId "ktdp.get_compute_tile_id" Own, Free;
+    CoreId "ktdp.coreid" Own, Free;
+    RuntimeArgExtract "ktdp.runtime_arg_extract" Own, Free;
     MemoryView "ktdp.construct_memory_view" Own, Free;
     DistributedView "ktdp.construct_distributed_memory_view" Own, Free;
     AccessTile "ktdp.construct_access_tile" Own, Free;
@@ -238,6 +242,10 @@ impl KtirOpKind {
             // table.
             "func.return" => "return",
             "call" => "func.call",
+            // Older names of the same operations.
+            "arith.absf" => "math.absf",
+            "arith.maxf" => "arith.maximumf",
+            "arith.minf" => "arith.minimumf",
             other => other,
         };
         KtirOpKind::ALL.iter().copied().find(|k| k.name() == name)

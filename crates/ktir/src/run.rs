@@ -8,10 +8,16 @@
 //! Floats of every type are held as float32 and rounded once by each operation. A product of
 //! matrices adds up in float32, in the order of the inner dimension, is rounded once, and is then
 //! added to the output. `linalg.reduce` combines halves, `x[0..h]` with `x[h..2h]`, keeps an odd
-//! last element for the next round, and rounds after each round; the initial value is combined
-//! last. `math.rsqrt` rounds the square root, then its reciprocal. A reduction between cores begins
-//! with the partial of the lowest core and takes the others in order, so all of them hold the same
-//! bits.
+//! last element for the next round, and rounds after each round; of several dimensions the last is
+//! folded first, and the initial value is combined last. A `linalg.generic` whose body ends in a
+//! sum, product, maximum or minimum with its output does the same. `math.rsqrt` rounds the square
+//! root, then its reciprocal. In a reduction between cores, core c begins with its own partial and
+//! folds those of c - 1, c - 2, ... around the ring of all cores.
+//!
+//! # Two engines
+//! `plan` runs most kernels: what does not depend on the data is computed once, before the first
+//! core begins. The interpreter of this folder runs the rest, and is the definition that the plan is
+//! tested against.
 //!
 //! # Memory
 //! Arrays are placed in one flat memory, from 0x10000 on, each at a multiple of 128 bytes; a
@@ -398,8 +404,8 @@ impl<'m> KtirRun<'m> {
         f: &KtirFunction,
         meter: &Rc<KtirRunBudget>,
     ) -> Result<(KtirMemory, Vec<KtirRunValue>), KtirFault> {
-        let args = self.read_arguments(f)?;
         let mut memory = KtirMemory::new(self.spare, meter, self.compat)?;
+        let args = self.read_arguments(f)?;
         let mut values = Vec::new();
         for (name, value) in args {
             values.push(match (value, self.arrays.get(&name)) {

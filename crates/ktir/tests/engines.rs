@@ -38,7 +38,12 @@ fn agree(module: &KtirModule, name: &str, arrays: &[(&str, KtirArray)], scalars:
 fn the_kernels_of_the_folder() {
     let (_, m) = kernel("vector_add");
     let x = halves(&[4096], &noise(4096, 1));
-    agree(&m, "vector_add", &[("x", x.clone()), ("y", halves(&[4096], &noise(4096, 2))), ("z", x)], &[]);
+    agree(
+        &m,
+        "vector_add",
+        &[("x", x.clone()), ("y", halves(&[4096], &noise(4096, 2))), ("z", x)],
+        &[],
+    );
     for name in ["softmax", "layernorm", "matmul", "gather", "all_reduce"] {
         let (_, m) = kernel(name);
         let f = &m.functions[0];
@@ -81,10 +86,22 @@ fn rows_kernel(body: &str, elem: &str, columns: i64) -> KtirModule {
 }
 
 const FLOAT_OPS: [&str; 16] = [
-    "arith.addf %A, %B", "arith.subf %A, %B", "arith.mulf %A, %B", "arith.divf %A, %B",
-    "arith.maximumf %A, %B", "arith.minimumf %A, %B", "arith.maxnumf %A, %B",
-    "arith.minnumf %A, %B", "arith.negf %A", "math.exp %A", "math.sqrt %A", "math.rsqrt %A",
-    "math.tanh %A", "math.absf %A", "math.fma %A, %B, %A", "arith.remf %A, %B",
+    "arith.addf %A, %B",
+    "arith.subf %A, %B",
+    "arith.mulf %A, %B",
+    "arith.divf %A, %B",
+    "arith.maximumf %A, %B",
+    "arith.minimumf %A, %B",
+    "arith.maxnumf %A, %B",
+    "arith.minnumf %A, %B",
+    "arith.negf %A",
+    "math.exp %A",
+    "math.sqrt %A",
+    "math.rsqrt %A",
+    "math.tanh %A",
+    "math.absf %A",
+    "math.fma %A, %B, %A",
+    "arith.remf %A, %B",
 ];
 
 proptest! {
@@ -313,9 +330,7 @@ fn reductions_between_cores_go_around_the_ring() {
     let outcome = run.execute_kernel().unwrap();
     // Core c folds c, c - 1, ... around the ring, each sum rounded to binary16.
     let want: Vec<f32> = (0..4)
-        .map(|c| {
-            (1..4).fold(values[c], |sum, k| common::half(sum + values[(c + 4 - k) % 4]))
-        })
+        .map(|c| (1..4).fold(values[c], |sum, k| common::half(sum + values[(c + 4 - k) % 4])))
         .collect();
     common::same(&common::read(&outcome, "z"), &want);
     assert!(want.iter().any(|x| *x != want[0]), "the order matters here");

@@ -28,7 +28,11 @@ pub(crate) struct KtirLinearForm {
 }
 
 /// An expression as a sum of multiples of dimensions, for these values of the symbols; `None` where it has another form.
-pub(crate) fn extract_linear_form(e: &KtirAffineExpr, dims: usize, symbols: &[i64]) -> Option<KtirLinearForm> {
+pub(crate) fn extract_linear_form(
+    e: &KtirAffineExpr,
+    dims: usize,
+    symbols: &[i64],
+) -> Option<KtirLinearForm> {
     let zero = || vec![0; dims];
     match &e.0 {
         KtirAffineNode::Const(c) => Some(KtirLinearForm { coefficients: zero(), constant: *c }),

@@ -87,11 +87,7 @@ pub(super) struct IndexReads {
 /// The memory that indices are read from.
 pub(super) trait AccessMemory {
     /// The integer at a byte.
-    fn read_index(
-        &mut self,
-        byte: (KtirByteSpace, i64),
-        elem: KtirElem,
-    ) -> Result<i64, KtirFault>;
+    fn read_index(&mut self, byte: (KtirByteSpace, i64), elem: KtirElem) -> Result<i64, KtirFault>;
 
     /// Whether accesses beyond a view are let pass.
     fn is_lenient(&self) -> bool {
@@ -100,11 +96,7 @@ pub(super) trait AccessMemory {
 }
 
 impl AccessMemory for KtirMemory {
-    fn read_index(
-        &mut self,
-        byte: (KtirByteSpace, i64),
-        elem: KtirElem,
-    ) -> Result<i64, KtirFault> {
+    fn read_index(&mut self, byte: (KtirByteSpace, i64), elem: KtirElem) -> Result<i64, KtirFault> {
         let read = self.read_runs(&[byte], 1, elem)?;
         Ok(read.as_ints().first().copied().unwrap_or(0))
     }

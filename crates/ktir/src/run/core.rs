@@ -298,6 +298,17 @@ impl<'m> KtirCore<'m> {
         i64::try_from(self.id).unwrap_or(0) / before % size(d)
     }
 
+    /// The number of the core at some coordinates; those that are left out are 0.
+    pub(super) fn find_core(&self, at: &[i64]) -> Result<i64, KtirFault> {
+        let size = |d: usize| self.grid.get(d).copied().unwrap_or(1);
+        let inside = at.iter().enumerate().all(|(d, i)| (0..size(d)).contains(i));
+        if !inside {
+            let shape = (0..at.len()).map(size).collect();
+            return Err(KtirFault::OutOfBounds { index: at.to_vec(), shape });
+        }
+        Ok(at.iter().enumerate().rev().fold(0, |id, (d, i)| id * size(d) + i))
+    }
+
     pub(super) fn value_elem(&self, v: KtirValue) -> KtirElem {
         self.value_type(v).elem().unwrap_or(KtirElem::Index)
     }

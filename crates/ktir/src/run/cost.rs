@@ -46,7 +46,17 @@ impl KtirCoreLedger {
     pub(super) fn new(traced: usize, model: CycleModel) -> KtirCoreLedger {
         let work = CoreWork { unique_sticks: Some(0), ..CoreWork::default() };
         let (sent, events) = (Vec::new(), Vec::new());
-        KtirCoreLedger { work, ints: 0, model, sent, sticks: 0, traced, events, now: None, grown: 0 }
+        KtirCoreLedger {
+            work,
+            ints: 0,
+            model,
+            sent,
+            sticks: 0,
+            traced,
+            events,
+            now: None,
+            grown: 0,
+        }
     }
 
     /// Begins an operation.

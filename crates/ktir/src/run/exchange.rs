@@ -200,8 +200,10 @@ impl<'m> KtirCore<'m> {
             KtirOpKind::InterReduce | KtirOpKind::ReduceScatter => {
                 let share = (place.len(), position);
                 let order = order_around_ring(&from, self.id, self.cores);
-                let mut rest: VecDeque<Vec<Rc<KtirElements>>> =
-                    order.iter().filter_map(|p| posted.and_then(|all| all.get(p)).cloned()).collect();
+                let mut rest: VecDeque<Vec<Rc<KtirElements>>> = order
+                    .iter()
+                    .filter_map(|p| posted.and_then(|all| all.get(p)).cloned())
+                    .collect();
                 // A core begins with its own partial. One that has none begins with the identity, as upstream.
                 let own = if from.contains(&self.id) { rest.pop_front() } else { None };
                 match own {

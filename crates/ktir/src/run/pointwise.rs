@@ -188,6 +188,7 @@ pub(super) fn apply_pointwise_kind(
         )),
         KtirOpKind::ExtF
         | KtirOpKind::TruncF
+        | KtirOpKind::ConvertF
         | KtirOpKind::SIToFP
         | KtirOpKind::UIToFP
         | KtirOpKind::FPToSI
@@ -285,7 +286,12 @@ fn compare_ints(predicate: &str, a: i64, b: i64, elem: KtirElem) -> bool {
     }
 }
 
-pub(super) fn apply_integer_op(kind: KtirOpKind, a: i64, b: i64, elem: KtirElem) -> Result<i64, KtirFault> {
+pub(super) fn apply_integer_op(
+    kind: KtirOpKind,
+    a: i64,
+    b: i64,
+    elem: KtirElem,
+) -> Result<i64, KtirFault> {
     let (x, y) = (to_unsigned_bits(a, elem), to_unsigned_bits(b, elem));
     let zero = || if b == 0 { Err(KtirFault::DivisionByZero) } else { Ok(()) };
     let shift = u32::try_from(y).ok().filter(|s| *s < elem.value_bits());

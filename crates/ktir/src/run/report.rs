@@ -10,7 +10,7 @@ use zellige_machine::account::{
     Bottleneck, CoreCycles, CoreWork, OperationWork, RingMove, WorkKind,
 };
 use zellige_machine::timeline::{TimelineEvent, TimelineTrack};
-use zellige_machine::{CycleModel, Key, Hardware, OperationCost, SimulatedTime, Timeline};
+use zellige_machine::{CycleModel, Hardware, Key, OperationCost, SimulatedTime, Timeline};
 
 /// How the time of a core's compute, memory and communication adds up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -154,7 +154,11 @@ impl KtirRunOutcome {
         if self.exact.is_empty() {
             return self.cost.latency.cycles;
         }
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts are not negative")]
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "counts are not negative"
+        )]
         let cycles = self.exact_cycles().ceil() as u64;
         cycles
     }
@@ -162,7 +166,10 @@ impl KtirRunOutcome {
     /// The cycles of the slowest core, with their fraction.
     pub fn exact_cycles(&self) -> f64 {
         let all = self.exact.iter().map(|c| c.total(self.pipeline));
-        all.fold(if self.exact.is_empty() { self.cost.latency.cycles as f64 } else { 0.0 }, f64::max)
+        all.fold(
+            if self.exact.is_empty() { self.cost.latency.cycles as f64 } else { 0.0 },
+            f64::max,
+        )
     }
 
     /// The first core that takes as long as the whole kernel.
@@ -380,7 +387,16 @@ pub(super) fn build_outcome(
     let work = OperationWork::new(f.name(), kind, all);
     let timeline = (traced > 0).then(|| build_timeline(hardware, &work, events, traced));
     let cost = hardware.operation_cost(&work);
-    KtirRunOutcome { arrays, cost, warnings: Vec::new(), exact, pipeline, figures, hardware: hardware.name().into(), timeline }
+    KtirRunOutcome {
+        arrays,
+        cost,
+        warnings: Vec::new(),
+        exact,
+        pipeline,
+        figures,
+        hardware: hardware.name().into(),
+        timeline,
+    }
 }
 
 /// Lists the operations of each core one after the other. Each is priced as if as many cores shared

@@ -311,7 +311,8 @@ impl<'m> KtirCore<'m> {
         };
         let macs = (batch * m) as u64 * (k * n) as u64;
         let batched = op.kind == KtirOpKind::BatchMatmul;
-        self.ledger.record_product(macs, if batched { (batch * m) as u64 * k as u64 } else { macs });
+        self.ledger
+            .record_product(macs, if batched { (batch * m) as u64 * k as u64 } else { macs });
         self.make_tile(ty, data)
     }
 }

@@ -10,8 +10,8 @@ use super::super::value::{KtirElements, nest_offsets, row_major_strides};
 use super::arena::{NO_TILE, TileArena, TileData};
 use super::lanes::{self, LaneBinary, LaneOperand};
 use super::program::{
-    Body, BodyOperand, BodyWork, ExchangeOp, Place, Pointwise, Program, SliceOffset, Step, TileKind,
-    TreeFold,
+    Body, BodyOperand, BodyWork, ExchangeOp, Place, Pointwise, Program, SliceOffset, Step,
+    TileKind, TreeFold,
 };
 use super::store::{SharedMemory, WrittenRows};
 use crate::affine::KtirSetBounds;
@@ -74,7 +74,12 @@ pub(super) struct PlannedCore {
 }
 
 impl PlannedCore {
-    pub(super) fn new(program: &Program, id: usize, capacity: u64, ledger: KtirCoreLedger) -> PlannedCore {
+    pub(super) fn new(
+        program: &Program,
+        id: usize,
+        capacity: u64,
+        ledger: KtirCoreLedger,
+    ) -> PlannedCore {
         PlannedCore {
             id,
             pc: 0,
@@ -315,7 +320,8 @@ impl Machine<'_> {
                 self.run_point(work, operands, *to, tile.as_ref(), *cost, site.lx_bytes)?;
             }
             Step::Apply { index, to } => {
-                let value = index.evaluate(&self.core.ints).ok_or(KtirFault::Overflow("an index"))?;
+                let value =
+                    index.evaluate(&self.core.ints).ok_or(KtirFault::Overflow("an index"))?;
                 self.core.ints[*to as usize] = value;
             }
             Step::MemoryView { base, to, elem, sizes, strides, space, set, bounds } => {
@@ -403,7 +409,9 @@ impl Machine<'_> {
                 self.arena.keep_data(data);
                 self.bind(*to, data, tile)?;
             }
-            Step::Extract { from, indices, shape, to } => self.extract(*from, indices, shape, *to)?,
+            Step::Extract { from, indices, shape, to } => {
+                self.extract(*from, indices, shape, *to)?
+            }
             Step::Rearrange { from, gather: (base, loops), to, tile } => {
                 self.check_room(tile)?;
                 let data = self.gather(self.data_at(*from), *base, loops, tile.class);
@@ -436,7 +444,8 @@ impl Machine<'_> {
             Step::Reduce { from, init, fold, scratch, to, tile } => {
                 self.check_room(tile)?;
                 self.core.ledger.record_lx_bytes(site.lx_bytes);
-                let data = self.reduce(self.data_at(*from), self.data_at(*init), fold, *scratch, tile)?;
+                let data =
+                    self.reduce(self.data_at(*from), self.data_at(*init), fold, *scratch, tile)?;
                 self.bind(*to, data, tile)?;
             }
             Step::For { bounds, state, at, moves, skip, exit } => {
@@ -594,7 +603,13 @@ impl Machine<'_> {
         }
         let elements: Vec<KtirElements> = sources.iter().map(|s| self.elements(*s)).collect();
         let inputs: Vec<&KtirElements> = elements.iter().collect();
-        let out = pointwise::apply_pointwise_kind(work.kind, &work.predicate, &inputs, work.from, work.to)?;
+        let out = pointwise::apply_pointwise_kind(
+            work.kind,
+            &work.predicate,
+            &inputs,
+            work.from,
+            work.to,
+        )?;
         Ok(match out {
             KtirElements::F(v) => Source::Float(v.first().copied().unwrap_or(0.0)),
             KtirElements::I(v) => Source::Int(v.first().copied().unwrap_or(0)),
@@ -622,7 +637,11 @@ impl Machine<'_> {
             Source::Int(_) => LaneOperand::Same(0.0),
             Source::Data(at) => {
                 let data = self.data(at);
-                if data.same { LaneOperand::Same(data.one_float) } else { LaneOperand::Each(&data.floats) }
+                if data.same {
+                    LaneOperand::Same(data.one_float)
+                } else {
+                    LaneOperand::Each(&data.floats)
+                }
             }
         }
     }
@@ -650,21 +669,31 @@ impl Machine<'_> {
         let out = self.take_data(class);
         if let (Some(f), &[a, b]) = (LaneBinary::from_kind(work.kind), sources) {
             let mut floats = self.arena.take_floats(out);
-            lanes::apply_binary(f, self.lane_operand(a), self.lane_operand(b), &mut floats, work.to);
+            lanes::apply_binary(
+                f,
+                self.lane_operand(a),
+                self.lane_operand(b),
+                &mut floats,
+                work.to,
+            );
             self.arena.data[out as usize].floats = floats;
             return Ok(out);
         }
-        if let (Some(f), &[Source::Data(a)]) = (pointwise::find_unary_function(work.kind), sources) {
+        if let (Some(f), &[Source::Data(a)]) = (pointwise::find_unary_function(work.kind), sources)
+        {
             let mut floats = self.arena.take_floats(out);
             map1(f, &self.data(a).floats, &mut floats);
             lanes::round_lanes(&mut floats, work.to);
             self.arena.data[out as usize].floats = floats;
             return Ok(out);
         }
-        if let (KtirOpKind::ExtF | KtirOpKind::TruncF, &[Source::Data(a)]) = (work.kind, sources) {
+        if let (KtirOpKind::ExtF | KtirOpKind::TruncF | KtirOpKind::ConvertF, &[Source::Data(a)]) =
+            (work.kind, sources)
+        {
             let mut floats = self.arena.take_floats(out);
             floats.copy_from_slice(&self.data(a).floats);
-            lanes::round_lanes(&mut floats, work.to);
+            // A cast keeps the sign and the payload of a NaN.
+            pointwise::round_elements(&mut floats, work.to);
             self.arena.data[out as usize].floats = floats;
             return Ok(out);
         }
@@ -674,8 +703,13 @@ impl Machine<'_> {
             .map(|e| if n == 0 { e.slice_range(0..0) } else { e.broadcast_to(n) })
             .collect();
         let inputs: Vec<&KtirElements> = wide.iter().collect();
-        let done =
-            pointwise::apply_pointwise_kind(work.kind, &work.predicate, &inputs, work.from, work.to);
+        let done = pointwise::apply_pointwise_kind(
+            work.kind,
+            &work.predicate,
+            &inputs,
+            work.from,
+            work.to,
+        );
         let data = &mut self.arena.data[out as usize];
         match done {
             Ok(KtirElements::F(v)) => data.floats = v,
@@ -709,7 +743,13 @@ impl Machine<'_> {
         out
     }
 
-    fn extract(&mut self, from: u32, indices: &[u32], shape: &[i64], to: Place) -> Result<(), KtirFault> {
+    fn extract(
+        &mut self,
+        from: u32,
+        indices: &[u32],
+        shape: &[i64],
+        to: Place,
+    ) -> Result<(), KtirFault> {
         let mut at = 0_usize;
         for (r, n) in indices.iter().zip(shape) {
             let i = self.core.ints[*r as usize];
@@ -782,7 +822,8 @@ impl Machine<'_> {
     }
 
     fn product(&mut self, step: &Step, lx_bytes: u64) -> Result<(), KtirFault> {
-        let Step::Product { a, b, c, batch, shape, transposed, macs, charged, sums, to, tile } = step
+        let Step::Product { a, b, c, batch, shape, transposed, macs, charged, sums, to, tile } =
+            step
         else {
             return Ok(());
         };
@@ -817,7 +858,8 @@ impl Machine<'_> {
             from: tile.elem,
             to: tile.elem,
         };
-        let data = self.apply_point(&add, &[Source::Data(c), Source::Data(out)], tile.len, tile.class)?;
+        let data =
+            self.apply_point(&add, &[Source::Data(c), Source::Data(out)], tile.len, tile.class)?;
         self.arena.drop_data(out);
         self.core.ledger.record_product(*macs, *charged);
         self.bind(*to, data, tile)
@@ -978,9 +1020,11 @@ impl Machine<'_> {
             return Err(KtirFault::Groups("a delivery without a future".into()));
         };
         let cores = self.program.cores;
-        let Some(group) = find_group(&exchange.members, &exchange.groups, self.core.id, self.meter)?
+        let Some(group) =
+            find_group(&exchange.members, &exchange.groups, self.core.id, self.meter)?
         else {
-            let results = exchange.identities.iter().map(|t| self.to_shared(Place::Tile(*t))).collect();
+            let results =
+                exchange.identities.iter().map(|t| self.to_shared(Place::Tile(*t))).collect();
             self.receive(op, results, pc)?;
             return Ok(true);
         };
@@ -1053,7 +1097,12 @@ impl Machine<'_> {
         out
     }
 
-    fn receive(&mut self, op: u32, results: Vec<Arc<KtirElements>>, owner: usize) -> Result<(), KtirFault> {
+    fn receive(
+        &mut self,
+        op: u32,
+        results: Vec<Arc<KtirElements>>,
+        owner: usize,
+    ) -> Result<(), KtirFault> {
         let exchange = &self.program.exchanges[op as usize];
         let mut made = Vec::with_capacity(results.len());
         for (elements, tile) in results.iter().zip(&exchange.partials) {

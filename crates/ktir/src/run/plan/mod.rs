@@ -171,7 +171,9 @@ impl KtirPlan {
                     Ok(did) => moved |= did,
                     Err((fault, step)) => {
                         let fault = self.fault_at(fault, id, step);
-                        return Err(self.first_fault(memory, &written, Some(fault.clone())).unwrap_or(fault));
+                        return Err(self
+                            .first_fault(memory, &written, Some(fault.clone()))
+                            .unwrap_or(fault));
                     }
                 }
             }
@@ -211,7 +213,8 @@ impl KtirPlan {
         let program = &self.0;
         let plain: Vec<PlainValue> = values.iter().map(PlainValue::from).collect();
         let rooms: Mutex<Vec<ThreadRoom>> = Mutex::new(Vec::new());
-        let ends: Vec<Mutex<Option<CoreEnd>>> = (0..program.cores).map(|_| Mutex::new(None)).collect();
+        let ends: Vec<Mutex<Option<CoreEnd>>> =
+            (0..program.cores).map(|_| Mutex::new(None)).collect();
         let run_one = |id: usize| {
             let room = rooms.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let mut room = room.unwrap_or_else(|| ThreadRoom {
@@ -253,14 +256,19 @@ impl KtirPlan {
         zellige_host::crew::share_pieces(limits.threads.max(1), program.cores, &run_one);
         let (mut ledgers, mut written, mut steps) = (Vec::new(), Vec::new(), 0_u64);
         for (id, end) in ends.into_iter().enumerate() {
-            let Some(end) = end.into_inner().unwrap_or_else(PoisonError::into_inner) else { continue };
+            let Some(end) = end.into_inner().unwrap_or_else(PoisonError::into_inner) else {
+                continue;
+            };
             written.extend(end.written);
             steps = steps.saturating_add(end.steps);
             let fault = end.fault.map(|(fault, step)| self.fault_at(fault, id, step));
-            let spent = (steps > limits.steps)
-                .then(|| self.fault_at(KtirFault::TooLong(limits.steps), id, program.steps.len() - 1));
+            let spent = (steps > limits.steps).then(|| {
+                self.fault_at(KtirFault::TooLong(limits.steps), id, program.steps.len() - 1)
+            });
             if let Some(fault) = fault.or(spent) {
-                return Err(self.first_fault(memory, &written, Some(fault.clone())).unwrap_or(fault));
+                return Err(self
+                    .first_fault(memory, &written, Some(fault.clone()))
+                    .unwrap_or(fault));
             }
             ledgers.push(end.ledger);
         }

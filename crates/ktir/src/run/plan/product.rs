@@ -72,7 +72,9 @@ impl<const M: usize, const N: usize, const FUSED: bool> IsaLoop for ProductLoop<
             let width = N.min(columns - from);
             // The columns of a block one below the other: rows of a wide matrix are whole pages apart, and would share
             // a few sets of the cache.
-            for (to, row) in panel.as_chunks_mut::<N>().0.iter_mut().zip(self.b.chunks_exact(columns)) {
+            for (to, row) in
+                panel.as_chunks_mut::<N>().0.iter_mut().zip(self.b.chunks_exact(columns))
+            {
                 to[..width].copy_from_slice(&row[from..from + width]);
             }
             let panel = panel.as_chunks::<N>().0;

@@ -159,13 +159,40 @@ pub(super) enum SliceOffset {
 
 #[derive(Debug, Clone)]
 pub(super) enum Step {
-    Int { to: u32, value: i64 },
-    Float { to: u32, value: f32 },
-    ConstantTile { to: u32, constant: u32, tile: TileKind },
-    TileId { to: Vec<(u32, usize)> },
-    IntPair { kind: KtirOpKind, elem: KtirElem, a: u32, b: u32, to: u32 },
-    Point { work: Pointwise, operands: Vec<Place>, to: Place, tile: Option<TileKind>, cost: KtirOpKind },
-    Apply { index: LinearIndex, to: u32 },
+    Int {
+        to: u32,
+        value: i64,
+    },
+    Float {
+        to: u32,
+        value: f32,
+    },
+    ConstantTile {
+        to: u32,
+        constant: u32,
+        tile: TileKind,
+    },
+    TileId {
+        to: Vec<(u32, usize)>,
+    },
+    IntPair {
+        kind: KtirOpKind,
+        elem: KtirElem,
+        a: u32,
+        b: u32,
+        to: u32,
+    },
+    Point {
+        work: Pointwise,
+        operands: Vec<Place>,
+        to: Place,
+        tile: Option<TileKind>,
+        cost: KtirOpKind,
+    },
+    Apply {
+        index: LinearIndex,
+        to: u32,
+    },
     MemoryView {
         base: u32,
         to: u32,
@@ -176,16 +203,57 @@ pub(super) enum Step {
         set: Option<KtirAffineSet>,
         bounds: Option<KtirSetBounds>,
     },
-    JoinedView { parts: Vec<u32>, to: u32, elem: KtirElem, shape: Vec<i64> },
-    Access { to: u32, indices: Vec<LinearIndex>, base_map: Option<KtirAffineMap> },
+    JoinedView {
+        parts: Vec<u32>,
+        to: u32,
+        elem: KtirElem,
+        shape: Vec<i64>,
+    },
+    Access {
+        to: u32,
+        indices: Vec<LinearIndex>,
+        base_map: Option<KtirAffineMap>,
+    },
     IndirectAccess,
-    Load { access: u32, shape: usize, tile: TileKind, to: u32 },
-    Store { access: u32, shape: usize, from: u32, tile: KtirType, len: usize },
-    Uniform { value: Place, to: u32, tile: TileKind },
-    Empty { to: u32, tile: TileKind },
-    Share { from: u32, to: u32, tile: TileKind },
-    Extract { from: u32, indices: Vec<u32>, shape: Vec<i64>, to: Place },
-    Rearrange { from: u32, gather: Gather, to: u32, tile: TileKind },
+    Load {
+        access: u32,
+        shape: usize,
+        tile: TileKind,
+        to: u32,
+    },
+    Store {
+        access: u32,
+        shape: usize,
+        from: u32,
+        tile: KtirType,
+        len: usize,
+    },
+    Uniform {
+        value: Place,
+        to: u32,
+        tile: TileKind,
+    },
+    Empty {
+        to: u32,
+        tile: TileKind,
+    },
+    Share {
+        from: u32,
+        to: u32,
+        tile: TileKind,
+    },
+    Extract {
+        from: u32,
+        indices: Vec<u32>,
+        shape: Vec<i64>,
+        to: Place,
+    },
+    Rearrange {
+        from: u32,
+        gather: Gather,
+        to: u32,
+        tile: TileKind,
+    },
     Slice {
         part: Option<u32>,
         whole: u32,
@@ -209,16 +277,66 @@ pub(super) enum Step {
         to: u32,
         tile: TileKind,
     },
-    Generic { inputs: Vec<(u32, Option<Gather>, u32)>, out: u32, body: Body, sizes: Vec<usize>, to: u32, tile: TileKind },
-    Reduce { from: u32, init: u32, fold: TreeFold, scratch: u32, to: u32, tile: TileKind },
-    For { bounds: [u32; 3], state: [u32; 2], at: u32, moves: Vec<(Place, Place)>, skip: Vec<(Place, Place)>, exit: usize },
-    Next { state: [u32; 2], at: u32, moves: Vec<(Place, Place)>, leave: Vec<(Place, Place)>, body: usize, owner: usize },
-    If { condition: u32, otherwise: usize, lone: bool },
-    Join { moves: Vec<(Place, Place)>, exit: usize, owner: usize },
-    Produce { to: u32, op: u32, gid: Option<u32>, end: usize },
-    Post { values: Vec<Place>, owner: usize },
-    Deliver { future: u32, op: u32 },
-    Combined { values: Vec<Place>, owner: usize },
+    Generic {
+        inputs: Vec<(u32, Option<Gather>, u32)>,
+        out: u32,
+        body: Body,
+        sizes: Vec<usize>,
+        to: u32,
+        tile: TileKind,
+    },
+    Reduce {
+        from: u32,
+        init: u32,
+        fold: TreeFold,
+        scratch: u32,
+        to: u32,
+        tile: TileKind,
+    },
+    For {
+        bounds: [u32; 3],
+        state: [u32; 2],
+        at: u32,
+        moves: Vec<(Place, Place)>,
+        skip: Vec<(Place, Place)>,
+        exit: usize,
+    },
+    Next {
+        state: [u32; 2],
+        at: u32,
+        moves: Vec<(Place, Place)>,
+        leave: Vec<(Place, Place)>,
+        body: usize,
+        owner: usize,
+    },
+    If {
+        condition: u32,
+        otherwise: usize,
+        lone: bool,
+    },
+    Join {
+        moves: Vec<(Place, Place)>,
+        exit: usize,
+        owner: usize,
+    },
+    Produce {
+        to: u32,
+        op: u32,
+        gid: Option<u32>,
+        end: usize,
+    },
+    Post {
+        values: Vec<Place>,
+        owner: usize,
+    },
+    Deliver {
+        future: u32,
+        op: u32,
+    },
+    Combined {
+        values: Vec<Place>,
+        owner: usize,
+    },
     Return,
 }
 
@@ -322,10 +440,24 @@ fn is_independent(f: &KtirFunction) -> bool {
 /// What the terminator of a block does.
 enum Ending {
     Return,
-    Next { state: [u32; 2], at: u32, args: Vec<Place>, results: Vec<Place>, body: usize, owner: usize },
-    Join { results: Vec<Place>, owner: usize },
-    Post { owner: usize },
-    Combined { owner: usize },
+    Next {
+        state: [u32; 2],
+        at: u32,
+        args: Vec<Place>,
+        results: Vec<Place>,
+        body: usize,
+        owner: usize,
+    },
+    Join {
+        results: Vec<Place>,
+        owner: usize,
+    },
+    Post {
+        owner: usize,
+    },
+    Combined {
+        owner: usize,
+    },
 }
 
 struct Planner<'f> {
@@ -368,7 +500,9 @@ impl Planner<'_> {
                 self.program.views += 1;
                 Place::View(self.program.views - 1)
             }
-            KtirType::AccessTile(_) => Place::Access(u32::try_from(self.program.accesses.len()).ok()?),
+            KtirType::AccessTile(_) => {
+                Place::Access(u32::try_from(self.program.accesses.len()).ok()?)
+            }
             KtirType::TileFuture(..) => {
                 self.program.futures += 1;
                 Place::Future(self.program.futures - 1)
@@ -424,8 +558,7 @@ impl Planner<'_> {
 
     fn push(&mut self, op: &KtirOp, step: Step, dead: Vec<u32>) -> usize {
         let all = op.operands.iter().chain(&op.results);
-        let lx_bytes =
-            all.map(|v| bytes_in_scratchpad(self.ty(*v))).fold(0, u64::saturating_add);
+        let lx_bytes = all.map(|v| bytes_in_scratchpad(self.ty(*v))).fold(0, u64::saturating_add);
         self.program.steps.push(step);
         self.program.sites.push(Site {
             name: op.kind.name(),
@@ -459,15 +592,25 @@ impl Planner<'_> {
                         body: *body,
                         owner: *owner,
                     },
-                    Ending::Join { results, owner } => {
-                        Step::Join { moves: self.moves(&op.operands, results)?, exit: 0, owner: *owner }
-                    }
+                    Ending::Join { results, owner } => Step::Join {
+                        moves: self.moves(&op.operands, results)?,
+                        exit: 0,
+                        owner: *owner,
+                    },
                     Ending::Post { owner } => Step::Post {
-                        values: op.operands.iter().map(|v| self.place(*v)).collect::<Option<_>>()?,
+                        values: op
+                            .operands
+                            .iter()
+                            .map(|v| self.place(*v))
+                            .collect::<Option<_>>()?,
                         owner: *owner,
                     },
                     Ending::Combined { owner } => Step::Combined {
-                        values: op.operands.iter().map(|v| self.place(*v)).collect::<Option<_>>()?,
+                        values: op
+                            .operands
+                            .iter()
+                            .map(|v| self.place(*v))
+                            .collect::<Option<_>>()?,
                         owner: *owner,
                     },
                 };
@@ -510,8 +653,12 @@ impl Planner<'_> {
             results.push(self.define_moved(*v)?);
         }
         let skip = self.moves(&o[3..], &results)?;
-        let owner = self.push(op, Step::For { bounds, state, at, moves, skip, exit: 0 }, Vec::new());
-        self.plan_block(region, &Ending::Next { state, at, args, results, body: owner + 1, owner })?;
+        let owner =
+            self.push(op, Step::For { bounds, state, at, moves, skip, exit: 0 }, Vec::new());
+        self.plan_block(
+            region,
+            &Ending::Next { state, at, args, results, body: owner + 1, owner },
+        )?;
         // Only now, because a value that dies with the loop may be a tile that was defined in it.
         self.program.sites[owner].dead = self.dead_tiles(block, i);
         let end = self.program.steps.len();
@@ -663,6 +810,20 @@ impl Planner<'_> {
                     to.push((r, d));
                 }
                 Step::TileId { to }
+            }
+            KtirOpKind::RuntimeArgExtract => {
+                let KtirType::RuntimeArg(text) = self.ty(o[0]) else { return None };
+                let argument = crate::types::RuntimeArgument::read(text).ok()?;
+                let from = self.int(o[0])?;
+                let Place::Int(to) = self.define(op.results[0])? else { return None };
+                match op.word_attr("field") {
+                    Some("granularity") => Step::Int { to, value: argument.granularity? },
+                    Some("upperbound") => Step::Int { to, value: argument.upperbound? },
+                    _ => Step::Apply {
+                        index: LinearIndex { constant: 0, terms: vec![(from, 1)] },
+                        to,
+                    },
+                }
             }
             KtirOpKind::AffineApply => {
                 let map = op.map_attr("map")?;
@@ -841,10 +1002,7 @@ impl Planner<'_> {
             return Some(Step::IntPair { kind: op.kind, elem: work.to, a, b, to });
         }
         let known = |p: &Place| matches!(p, Place::Int(_) | Place::Float(_) | Place::Tile(_));
-        operands
-            .iter()
-            .all(known)
-            .then(|| Step::Point { work, operands, to, tile, cost: op.kind })
+        operands.iter().all(known).then(|| Step::Point { work, operands, to, tile, cost: op.kind })
     }
 
     fn linear(
@@ -899,8 +1057,7 @@ impl Planner<'_> {
         let view = self.view(o[0])?;
         let flags = op.ints_attr("indirect").unwrap_or(&[]).to_vec();
         let sources = flags.iter().filter(|f| **f != 0).count();
-        let captured =
-            o[1 + sources..].iter().map(|v| self.int(*v)).collect::<Option<Vec<_>>>()?;
+        let captured = o[1 + sources..].iter().map(|v| self.int(*v)).collect::<Option<Vec<_>>>()?;
         let set = op.set_attr("variables_space_set")?.clone();
         let order = op.map_attr("variables_space_order").cloned();
         let variables = set.dims();
@@ -924,7 +1081,8 @@ impl Planner<'_> {
             if through.is_some()
                 && let Some(forms) = &linear
             {
-                let used = |d: &usize| forms.iter().any(|(k, _)| k.get(*d).is_some_and(|k| *k != 0));
+                let used =
+                    |d: &usize| forms.iter().any(|(k, _)| k.get(*d).is_some_and(|k| *k != 0));
                 split = split.max((0..variables).rfind(used).map_or(0, |d| d + 1));
             }
             subscripts.push(IndirectSubscript { map: map.clone(), linear, through });
@@ -973,19 +1131,20 @@ impl Planner<'_> {
         let tile = self.tile_kind(&ty)?;
         let elem = tile.elem;
         let plain = |float: KtirOpKind, int: KtirOpKind| if elem.is_float() { float } else { int };
-        let kind = match op.kind {
-            KtirOpKind::Fill => {
-                let value = self.place(o[0])?;
-                let Place::Tile(to) = self.define(op.results[0])? else { return None };
-                return matches!(value, Place::Int(_) | Place::Float(_))
-                    .then_some(Step::Uniform { value, to, tile });
-            }
-            KtirOpKind::Matmul
-            | KtirOpKind::MatmulTransposeB
-            | KtirOpKind::BatchMatmul
-            | KtirOpKind::Matvec => return self.plan_product(op, tile),
-            other => structured_combiner(other, plain),
-        };
+        let kind =
+            match op.kind {
+                KtirOpKind::Fill => {
+                    let value = self.place(o[0])?;
+                    let Place::Tile(to) = self.define(op.results[0])? else { return None };
+                    return matches!(value, Place::Int(_) | Place::Float(_))
+                        .then_some(Step::Uniform { value, to, tile });
+                }
+                KtirOpKind::Matmul
+                | KtirOpKind::MatmulTransposeB
+                | KtirOpKind::BatchMatmul
+                | KtirOpKind::Matvec => return self.plan_product(op, tile),
+                other => structured_combiner(other, plain),
+            };
         let operands = o[..inputs].iter().map(|v| self.place(*v)).collect::<Option<Vec<_>>>()?;
         let to = self.define(op.results[0])?;
         let work = Pointwise { kind, predicate: String::new(), from: elem, to: elem };
@@ -1000,7 +1159,9 @@ impl Planner<'_> {
         let size = |n: i64| usize::try_from(n).unwrap_or(0);
         let (sa, sb) = (self.ty(o[0]).shape()?, self.ty(o[1]).shape()?);
         let (batch, rows, depth, columns) = match (op.kind, sa, sb) {
-            (KtirOpKind::BatchMatmul, &[x, m, k], &[_, _, n]) => (size(x), size(m), size(k), size(n)),
+            (KtirOpKind::BatchMatmul, &[x, m, k], &[_, _, n]) => {
+                (size(x), size(m), size(k), size(n))
+            }
             (KtirOpKind::Matvec, &[m, k], _) => (1, size(m), size(k), 1),
             (KtirOpKind::MatmulTransposeB, &[m, k], &[n, _]) => (1, size(m), size(k), size(n)),
             (KtirOpKind::Matmul, &[m, k], &[_, n]) => (1, size(m), size(k), size(n)),
@@ -1044,11 +1205,8 @@ impl Planner<'_> {
         let mut operands = Vec::new();
         for (v, map) in op.operands[..inputs].iter().zip(maps) {
             let shape = self.ty(*v).shape()?.to_vec();
-            let gather = if map.is_identity() {
-                None
-            } else {
-                Some(map_loops(map, &shape, &sizes, &all)?)
-            };
+            let gather =
+                if map.is_identity() { None } else { Some(map_loops(map, &shape, &sizes, &all)?) };
             let n = element_count(ty.shape()?);
             let class = self.class(self.elem(*v).is_float(), n);
             operands.push((self.tile(*v)?, gather, class));

@@ -191,7 +191,11 @@ impl SharedMemory {
     }
 
     /// Takes an array into memory, without a copy, and returns the index of its first element.
-    pub(super) fn place_array(&mut self, name: &str, array: &mut KtirArray) -> Result<i64, KtirFault> {
+    pub(super) fn place_array(
+        &mut self,
+        name: &str,
+        array: &mut KtirArray,
+    ) -> Result<i64, KtirFault> {
         let bad = |reason: String| KtirFault::BadArgument { name: name.into(), reason };
         let unit = array.elem.byte_size();
         let large = || bad("is too large".to_string());
@@ -298,7 +302,9 @@ impl SharedMemory {
     fn grow_pad(&self, core: usize, start: i64, end: i64) -> Result<(), KtirFault> {
         let limit = self.pad_size;
         let Some(pad) = self.pads.get(core) else {
-            return Err(KtirFault::Groups(format!("there is no core {core} whose LX could be used")));
+            return Err(KtirFault::Groups(format!(
+                "there is no core {core} whose LX could be used"
+            )));
         };
         let fits = start >= 0 && usize::try_from(end).is_ok_and(|e| e <= limit);
         if !fits {
@@ -314,7 +320,12 @@ impl SharedMemory {
     }
 
     /// Reads a piece into a tile of floats.
-    pub(super) fn read_floats(&self, piece: &Piece, elem: KtirElem, out: &mut [f32]) -> Result<(), KtirFault> {
+    pub(super) fn read_floats(
+        &self,
+        piece: &Piece,
+        elem: KtirElem,
+        out: &mut [f32],
+    ) -> Result<(), KtirFault> {
         let size = i64::try_from(elem.byte_size()).unwrap_or(8);
         let (low, high) = piece.range().ok_or(KtirFault::Overflow("an address"))?;
         let (_, (n, s, t)) = piece.rows();
@@ -339,7 +350,12 @@ impl SharedMemory {
     }
 
     /// Reads a piece into a tile of integers.
-    pub(super) fn read_ints(&self, piece: &Piece, elem: KtirElem, out: &mut [i64]) -> Result<(), KtirFault> {
+    pub(super) fn read_ints(
+        &self,
+        piece: &Piece,
+        elem: KtirElem,
+        out: &mut [i64],
+    ) -> Result<(), KtirFault> {
         let size = i64::try_from(elem.byte_size()).unwrap_or(8);
         let (low, high) = piece.range().ok_or(KtirFault::Overflow("an address"))?;
         let (_, (n, s, t)) = piece.rows();
@@ -356,7 +372,12 @@ impl SharedMemory {
     }
 
     /// Reads one integer at a byte.
-    pub(super) fn read_one_integer(&self, place: KtirByteSpace, byte: i64, elem: KtirElem) -> Result<i64, KtirFault> {
+    pub(super) fn read_one_integer(
+        &self,
+        place: KtirByteSpace,
+        byte: i64,
+        elem: KtirElem,
+    ) -> Result<i64, KtirFault> {
         let size = i64::try_from(elem.byte_size()).unwrap_or(8);
         self.with_bytes(place, byte, byte.saturating_add(size), |b| read_integer(b, elem))
     }
@@ -453,7 +474,11 @@ impl SharedMemory {
     }
 
     /// Reads bytes.
-    pub(super) fn read_run(&self, (place, byte): (KtirByteSpace, i64), out: &mut [u8]) -> Result<(), KtirFault> {
+    pub(super) fn read_run(
+        &self,
+        (place, byte): (KtirByteSpace, i64),
+        out: &mut [u8],
+    ) -> Result<(), KtirFault> {
         let end = byte.saturating_add(i64::try_from(out.len()).unwrap_or(i64::MAX));
         self.with_bytes(place, byte, end, |bytes| out.copy_from_slice(bytes))
     }

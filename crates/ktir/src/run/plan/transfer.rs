@@ -109,7 +109,12 @@ impl Machine<'_> {
     }
 
     /// Refuses a tensor of another size than the access tile.
-    fn check_elements(&self, resolved: &Resolved, ty: &KtirType, n: usize) -> Result<(), KtirFault> {
+    fn check_elements(
+        &self,
+        resolved: &Resolved,
+        ty: &KtirType,
+        n: usize,
+    ) -> Result<(), KtirFault> {
         let elements = match resolved {
             Resolved::Pieces { elements, .. } => *elements,
             Resolved::Runs(runs) => runs.runs.len() * runs.len,
@@ -289,8 +294,7 @@ impl Machine<'_> {
                 first = first.checked_add(local.checked_mul(part.strides[d])?)?;
                 at += (meet[d].0 - corner(d)?) * points.tile[d];
             }
-            let loops =
-                (0..rank).map(|d| (meet[d].1 - meet[d].0, part.strides[d], points.tile[d]));
+            let loops = (0..rank).map(|d| (meet[d].1 - meet[d].0, part.strides[d], points.tile[d]));
             let piece = Piece::new(part.place, first, at, loops)?;
             if !self.memory.holds_piece(&piece, size) {
                 return None;
@@ -307,7 +311,12 @@ impl Machine<'_> {
     }
 
     /// A gather as one piece for each combination of the variables that choose indices.
-    fn plan_gather(&mut self, view: u32, points: &BoxPoints, indirect: &Indirect) -> Option<Resolved> {
+    fn plan_gather(
+        &mut self,
+        view: u32,
+        points: &BoxPoints,
+        indirect: &Indirect,
+    ) -> Option<Resolved> {
         let slot = self.core.views[view as usize].as_ref()?;
         let of = slot.view.clone();
         if of.joined {
@@ -387,7 +396,8 @@ impl Machine<'_> {
                     _ => evaluate(forms.first()?, &values)?,
                 };
                 let (low, high) = reach[d];
-                if coordinate.checked_add(low)? < 0 || coordinate.checked_add(high)? >= of.shape[d] {
+                if coordinate.checked_add(low)? < 0 || coordinate.checked_add(high)? >= of.shape[d]
+                {
                     return None;
                 }
                 first = first.checked_add(coordinate.checked_mul(part.strides[d])?)?;
