@@ -279,6 +279,95 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    /// Products of every kind and element type, with a tile that is transposed, cut, put back and masked by a generic.
+    #[test]
+    fn random_products_and_bodies(
+        sizes in (1..10_i64, 1..40_i64, 1..70_i64),
+        elem in 0..3_usize,
+        kind in 0..3_usize,
+        cut in 0..4_i64,
+        compare in 0..3_usize,
+    ) {
+        let (m, k, n) = sizes;
+        let elem = ["f16", "f32", "bf16"][elem];
+        let (name, batch, right) = [
+            ("linalg.matmul", "", format!("{k}x{n}")),
+            ("linalg.matmul_transpose_b", "", format!("{n}x{k}")),
+            ("linalg.batch_matmul", "1x", format!("1x{k}x{n}")),
+        ][kind].clone();
+        let (a, b, c) = (format!("{batch}{m}x{k}x{elem}"), format!("{right}x{elem}"), format!("{batch}{m}x{n}x{elem}"));
+        let cut = cut.min(n - 1);
+        let rest = n - cut;
+        let predicate = ["slt", "uge", "eq"][compare];
+        let flat = if batch.is_empty() {
+            "%p = arith.addf %q, %q : tensor<CxE>".to_string()
+        } else {
+            "%s = arith.addf %q, %q : tensor<1xCxE>
+             %p = tensor.collapse_shape %s [[0, 1], [2]] : tensor<1xCxE> into tensor<CxE>".to_string()
+        };
+        let flat = flat.replace("CxE", &format!("{m}x{n}x{elem}"));
+        let text = format!(
+            "func.func @f(%x: index, %y: index, %z: index) {{
+               %c0 = arith.constant 0 : index
+               %c2 = arith.constant 2 : index
+               %xv = ktdp.construct_memory_view %x, sizes: [{xs}], strides: [1] : memref<{xs}x{elem}>
+               %yv = ktdp.construct_memory_view %y, sizes: [{ys}], strides: [1] : memref<{ys}x{elem}>
+               %zv = ktdp.construct_memory_view %z, sizes: [{zs}], strides: [1] : memref<{zs}x{elem}>
+               %xt = ktdp.construct_access_tile %xv[%c0] : memref<{xs}x{elem}> -> !ktdp.access_tile<{xs}xindex>
+               %yt = ktdp.construct_access_tile %yv[%c0] : memref<{ys}x{elem}> -> !ktdp.access_tile<{ys}xindex>
+               %zt = ktdp.construct_access_tile %zv[%c0] : memref<{zs}x{elem}> -> !ktdp.access_tile<{zs}xindex>
+               %a = ktdp.load %xt : !ktdp.access_tile<{xs}xindex> -> tensor<{a}>
+               %b = ktdp.load %yt : !ktdp.access_tile<{ys}xindex> -> tensor<{b}>
+               %i = arith.constant 0.5 : {elem}
+               %o = tensor.splat %i : tensor<{c}>
+               %q = {name} ins(%a, %b : tensor<{a}>, tensor<{b}>) outs(%o : tensor<{c}>) -> tensor<{c}>
+               {flat}
+               %te = tensor.empty() : tensor<{n}x{m}x{elem}>
+               %t = linalg.transpose ins(%p : tensor<{m}x{n}x{elem}>) outs(%te : tensor<{n}x{m}x{elem}>) permutation = [1, 0]
+               %ce = tensor.empty() : tensor<{m}x{elem}>
+               %row = tensor.extract_slice %p[0, {cut}] [{m}, {rest}] [1, 1] : tensor<{m}x{n}x{elem}> to tensor<{m}x{rest}x{elem}>
+               %max = linalg.reduce {{ arith.maximumf }} ins(%row : tensor<{m}x{rest}x{elem}>) outs(%ce : tensor<{m}x{elem}>) dimensions = [1]
+               %back = tensor.insert_slice %row into %p[0, 0] [{m}, {rest}] [1, 1] : tensor<{m}x{rest}x{elem}> into tensor<{m}x{n}x{elem}>
+               %g = linalg.generic {{
+                 indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j, i)>, affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>],
+                 iterator_types = [\"parallel\", \"parallel\"]}}
+                 ins(%back, %t, %max : tensor<{m}x{n}x{elem}>, tensor<{n}x{m}x{elem}>, tensor<{m}x{elem}>)
+                 outs(%p : tensor<{m}x{n}x{elem}>) {{
+                 ^bb0(%u: {elem}, %v: {elem}, %w: {elem}, %out: {elem}):
+                   %r = linalg.index 0 : index
+                   %s2 = linalg.index 1 : index
+                   %d = arith.divui %s2, %c2 : index
+                   %yes = arith.cmpi {predicate}, %r, %d : index
+                   %e = arith.subf %u, %w : {elem}
+                   %h = math.exp %e : {elem}
+                   %l = arith.select %yes, %h, %v : {elem}
+                   linalg.yield %l : {elem}
+               }} -> tensor<{m}x{n}x{elem}>
+               ktdp.store %g, %zt : tensor<{m}x{n}x{elem}>, !ktdp.access_tile<{zs}xindex>
+               return
+             }}",
+            xs = m * k, ys = k * n, zs = m * n,
+        );
+        let module = module(&text);
+        let make = |n: i64, seed: u64| {
+            let v = noise(usize::try_from(n).unwrap(), seed);
+            match elem {
+                "f16" => halves(&[n], &v),
+                "f32" => floats(&[n], &v),
+                _ => KtirArray {
+                    elem: zellige_ktir::KtirElem::BF16,
+                    shape: vec![n],
+                    bytes: v.iter().flat_map(|x| ((x.to_bits() >> 16) as u16).to_le_bytes()).collect(),
+                },
+            }
+        };
+        agree(&module, "f", &[("x", make(m * k, 1)), ("y", make(k * n, 2)), ("z", make(m * n, 3))], &[]);
+    }
+}
+
 #[test]
 fn cores_that_write_one_element_are_a_race_on_both_engines() {
     let text = "func.func @f(%x: index) attributes {grid = [2]} {

@@ -534,7 +534,7 @@ impl Machine<'_> {
                     so_far.push(self.to_shared(*v));
                 }
                 self.drop_dead(pc);
-                self.combine(so_far, *owner)?;
+                self.combine(&so_far, *owner)?;
                 return Ok(true);
             }
             Step::Return => {
@@ -830,6 +830,10 @@ impl Machine<'_> {
         self.check_room(tile)?;
         self.core.ledger.record_lx_bytes(lx_bytes);
         self.meter.take_element_steps(*macs)?;
+        // The panel of the right operand is as wide as a block, also where the operand is narrower.
+        let wide = shape.columns.saturating_add(super::product::MAX_BLOCK_COLUMNS);
+        let room = (shape.depth as u64).saturating_mul(wide as u64).saturating_mul(4);
+        self.meter.check_room(room)?;
         let (a, b, c) = (self.data_at(*a), self.data_at(*b), self.data_at(*c));
         self.arena.data[a as usize].spread();
         self.arena.data[b as usize].spread();
@@ -874,7 +878,10 @@ impl Machine<'_> {
         tile: &TileKind,
     ) -> Result<u32, KtirFault> {
         let n = tile.len;
-        self.meter.take_element_steps((n as u64).saturating_mul(body.ops))?;
+        let work = (n as u64).saturating_mul(body.ops);
+        self.meter.take_element_steps(work)?;
+        // Every operation of the body keeps a value for each lane.
+        self.meter.check_room(work.saturating_mul(8))?;
         let mut lanes: Vec<Source> = vec![Source::Int(0); body.lanes as usize];
         let mut owned = args;
         for (lane, data) in owned.iter().enumerate() {
@@ -985,7 +992,6 @@ impl Machine<'_> {
         self.arena.data[work as usize].floats = floats;
         self.arena.drop_data(work);
         self.core.ledger.record_elements(fold.cost, tile.len, false);
-        let _ = &fold.combiner;
         Ok(out)
     }
 
@@ -1023,9 +1029,9 @@ impl Machine<'_> {
         let Some(group) =
             find_group(&exchange.members, &exchange.groups, self.core.id, self.meter)?
         else {
-            let results =
+            let results: Vec<Arc<KtirElements>> =
                 exchange.identities.iter().map(|t| self.to_shared(Place::Tile(*t))).collect();
-            self.receive(op, results, pc)?;
+            self.receive(op, &results, pc)?;
             return Ok(true);
         };
         let producers = &self.program.exchanges[future.op as usize].members;
@@ -1053,16 +1059,16 @@ impl Machine<'_> {
             .fold(0, u64::saturating_add);
         self.core.ledger.record_send(sent, rest.len());
         let first = if from.contains(&self.core.id) { rest.pop_front() } else { None };
-        let first = first.unwrap_or_else(|| {
+        let first: Vec<Arc<KtirElements>> = first.unwrap_or_else(|| {
             exchange.identities.iter().map(|t| self.to_shared(Place::Tile(*t))).collect()
         });
         self.core.combining.push(Combining { rest });
-        self.combine(first, pc)?;
+        self.combine(&first, pc)?;
         Ok(true)
     }
 
     /// Combines the result so far with the next partial, or finishes the reduction.
-    fn combine(&mut self, so_far: Vec<Arc<KtirElements>>, owner: usize) -> Result<(), KtirFault> {
+    fn combine(&mut self, so_far: &[Arc<KtirElements>], owner: usize) -> Result<(), KtirFault> {
         let Step::Deliver { op, .. } = &self.program.steps[owner] else { return Ok(()) };
         let exchange = &self.program.exchanges[*op as usize];
         let next = self.core.combining.last_mut().and_then(|c| c.rest.pop_front());
@@ -1073,14 +1079,14 @@ impl Machine<'_> {
         let both = so_far.iter().chain(&next);
         let kinds = exchange.partials.iter().chain(&exchange.partials);
         for ((elements, tile), to) in both.zip(kinds).zip(&exchange.arguments) {
-            let data = self.from_shared(elements, tile);
+            let data = self.copy_shared(elements, tile);
             self.bind(*to, data, tile)?;
         }
         self.core.pc = exchange.body;
         Ok(())
     }
 
-    fn from_shared(&mut self, elements: &KtirElements, tile: &TileKind) -> u32 {
+    fn copy_shared(&mut self, elements: &KtirElements, tile: &TileKind) -> u32 {
         let out = self.take_data(tile.class);
         match elements {
             KtirElements::F(v) => {
@@ -1100,13 +1106,13 @@ impl Machine<'_> {
     fn receive(
         &mut self,
         op: u32,
-        results: Vec<Arc<KtirElements>>,
+        results: &[Arc<KtirElements>],
         owner: usize,
     ) -> Result<(), KtirFault> {
         let exchange = &self.program.exchanges[op as usize];
         let mut made = Vec::with_capacity(results.len());
         for (elements, tile) in results.iter().zip(&exchange.partials) {
-            let data = self.from_shared(elements, tile);
+            let data = self.copy_shared(elements, tile);
             made.push(self.make_tile(data, tile)?);
         }
         for (tile, to) in made.into_iter().zip(&exchange.results) {

@@ -108,6 +108,7 @@ impl KtirPlan {
     fn charge_core(&self, meter: &Rc<KtirRunBudget>) -> Result<(), KtirFault> {
         let p = &self.0;
         let slots = p.ints as usize + p.floats as usize + p.tiles as usize + p.views as usize;
+        let slots = slots + 2 * p.accesses.len() + 2 * p.exchanges.len();
         meter.take_bytes((slots * 16 + size_of::<PlannedCore>()) as u64)
     }
 
@@ -223,7 +224,7 @@ impl KtirPlan {
             });
             // A budget for each core, and their sum afterwards: which core comes first must not decide.
             let meter = KtirRunBudget::new(limits.steps, limits.bytes, &limits.stop);
-            let values: Vec<KtirRunValue> = plain.iter().map(PlainValue::to_value).collect();
+            let values: Vec<KtirRunValue> = plain.iter().map(|v| v.to_value()).collect();
             let mut core = self.new_core(id, &values, limits);
             let (mut exchange, mut written) = (PlannedExchange::default(), Vec::new());
             let charged = meter.take_bytes(bytes).and_then(|()| self.charge_core(&meter));
@@ -296,8 +297,8 @@ impl From<&KtirRunValue> for PlainValue {
 }
 
 impl PlainValue {
-    fn to_value(&self) -> KtirRunValue {
-        match *self {
+    fn to_value(self) -> KtirRunValue {
+        match self {
             PlainValue::Float(x) => KtirRunValue::F(x),
             PlainValue::Int(n) => KtirRunValue::I(n),
         }

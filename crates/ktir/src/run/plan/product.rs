@@ -16,6 +16,9 @@ pub(super) struct ProductShape {
     pub(super) exact: bool,
 }
 
+/// The columns of the widest block.
+pub(super) const MAX_BLOCK_COLUMNS: usize = 32;
+
 /// `sums[i, j] = sum over l of a[i, l] * b[l, j]`, each sum in float32 and in the order of `l`.
 ///
 /// `panel` is room that is reused between products.

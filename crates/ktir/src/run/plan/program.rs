@@ -15,6 +15,10 @@ use crate::types::{KtirElem, KtirType};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
+/// The largest number of coordinates that a plan keeps for `linalg.index`: they are made once for every thread, before
+/// any budget is charged. A kernel with more runs on the plain interpreter.
+const MAX_COORDINATES: usize = 1 << 18;
+
 /// Where a value is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
@@ -104,7 +108,6 @@ pub(super) struct Body {
 /// How the combiner of a reduction runs.
 #[derive(Debug, Clone)]
 pub(super) struct TreeFold {
-    pub(super) combiner: Pointwise,
     pub(super) fast: Option<LaneBinary>,
     pub(super) cost: KtirOpKind,
     /// Outer size, folded size and inner size, one for each folded dimension, in order.
@@ -158,6 +161,10 @@ pub(super) enum SliceOffset {
 }
 
 #[derive(Debug, Clone)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a kernel has few steps, and boxes would be followed at each"
+)]
 pub(super) enum Step {
     Int {
         to: u32,
@@ -396,6 +403,8 @@ pub(super) fn plan_function(module: &KtirModule, f: &KtirFunction) -> Option<Pro
         places: vec![None; f.values.len()],
         constant_ints: HashMap::new(),
         access_of: HashMap::new(),
+        class_of: HashMap::new(),
+        coordinates: 0,
         program: Program {
             grid: f.grid.clone(),
             cores: f.core_count(),
@@ -466,6 +475,9 @@ struct Planner<'f> {
     places: Vec<Option<Place>>,
     constant_ints: HashMap<KtirValue, i64>,
     access_of: HashMap<KtirValue, usize>,
+    class_of: HashMap<(bool, usize), u32>,
+    /// Elements of the constants that hold coordinates.
+    coordinates: usize,
     program: Program,
 }
 
@@ -536,11 +548,11 @@ impl Planner<'_> {
 
     fn class(&mut self, float: bool, len: usize) -> u32 {
         let classes = &mut self.program.classes;
-        let at = classes.iter().position(|c| *c == (float, len)).unwrap_or_else(|| {
+        // A table and no search: a text may have as many sizes as operations.
+        *self.class_of.entry((float, len)).or_insert_with(|| {
             classes.push((float, len));
-            classes.len() - 1
-        });
-        u32::try_from(at).unwrap_or(u32::MAX)
+            u32::try_from(classes.len() - 1).unwrap_or(u32::MAX)
+        })
     }
 
     fn tile_kind(&mut self, ty: &KtirType) -> Option<TileKind> {
@@ -1260,6 +1272,10 @@ impl Planner<'_> {
                 KtirOpKind::LinalgIndex => {
                     let d = usize::try_from(op.int_attr("dim")?).ok()?;
                     loops.insert(d);
+                    self.coordinates = self.coordinates.saturating_add(n);
+                    if self.coordinates > MAX_COORDINATES {
+                        return None;
+                    }
                     let after: usize = sizes.get(d + 1..)?.iter().product();
                     let index = |i: usize| i64::try_from(i / after.max(1) % sizes[d].max(1));
                     let data = (0..n).map(|i| index(i).unwrap_or(0)).collect();
@@ -1326,7 +1342,7 @@ impl Planner<'_> {
         let scratch = self.class(true, element_count(&shape));
         let (from, init) = (self.tile(input)?, self.tile(init)?);
         let Place::Tile(to) = self.define(op.results[0])? else { return None };
-        let fold = TreeFold { combiner, fast, cost, folds };
+        let fold = TreeFold { fast, cost, folds };
         Some(Step::Reduce { from, init, fold, scratch, to, tile })
     }
 }

@@ -194,6 +194,10 @@ impl Machine<'_> {
             _ => None,
         };
         if let Some(planned) = planned {
+            let size = i64::try_from(of.elem.byte_size()).unwrap_or(8);
+            let rows: u64 = self.scratch.pieces.iter().map(|p| p.bursts(size).1).sum();
+            // Each row may become a record of what was written, and a range of sticks.
+            self.meter.check_room(rows.saturating_mul(64))?;
             return Ok(planned);
         }
         self.scratch.pieces.clear();
