@@ -17,6 +17,7 @@ mod cuda;
 mod dlpack;
 mod draw;
 mod error;
+mod ktir;
 mod layout;
 mod memory;
 mod operators;
@@ -60,6 +61,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("DeviceError", py.get_type::<error::DeviceFault>())?;
     error::add_refused_result(py)?;
     panics::register_exception(m)?;
+    m.add_class::<ktir::PyKtirModule>()?;
     m.add_class::<layout::PyLayout>()?;
     m.add_class::<stick::PyStickLayout>()?;
     m.add_class::<stick::DataFormats>()?;

@@ -18,6 +18,7 @@ Examples:
   zellige bench moves --random 100 --peers      random pairs of layouts beside numpy and PyTorch
   zellige bench moves --busy 8                  one thread and several while 8 processes compute
   zellige bench compile                         the example graphs under both policies
+  zellige bench ktir                            tile kernels on the simulated cores
   zellige bench fidelity                        predicted times beside those of real cards")]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
@@ -30,6 +31,8 @@ enum BenchSubject {
     Moves(BenchMovesArgs),
     /// Compile the graphs of a folder under both policies
     Compile(BenchCompileArgs),
+    /// Run tile kernels, beside ktir-cpu where it is installed
+    Ktir(crate::bench_ktir::BenchKtirArgs),
     /// Predict measured kernel times, and say how far off predictions are
     Fidelity(crate::bench_fidelity::BenchFidelityArgs),
     /// Compute until the standard input ends: a neighbour of `--busy`
@@ -100,6 +103,7 @@ pub(crate) fn run_bench(args: &BenchArgs) -> Result<ExitCode> {
         BenchSubject::Moves(args) => args,
         BenchSubject::Compile(args) => return bench_compile(args),
         BenchSubject::Fidelity(args) => return crate::bench_fidelity::bench_fidelity(args),
+        BenchSubject::Ktir(args) => return crate::bench_ktir::bench_kernels(args),
         BenchSubject::Spin => {
             moves::spin_until_eof();
             return Ok(ExitCode::SUCCESS);

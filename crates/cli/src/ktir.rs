@@ -14,8 +14,8 @@ use zellige_files::{
 };
 use zellige_float::{Converter, Dtype};
 use zellige_ktir::{
-    DEFAULT_BYTES, DEFAULT_STEPS, KtirArray, KtirElem, KtirModule, KtirRun, KtirRunError,
-    KtirRunOutcome, KtirScalar, text,
+    DEFAULT_BYTES, DEFAULT_STEPS, KtirArray, KtirElem, KtirModule, KtirPipeline, KtirRun,
+    KtirRunError, KtirRunOutcome, KtirScalar, text,
 };
 use zellige_machine::Hardware;
 use zellige_notation::Diagnostic;
@@ -90,6 +90,13 @@ struct KtirRunArgs {
     /// Steps that the run may take: operations of all cores, and every 64 elements they work on
     #[arg(long, default_value_t = DEFAULT_STEPS, value_name = "N")]
     limit_steps: u64,
+    /// How compute, memory and communication overlap in the model ktir: serial, overlapped or overlapped_3way
+    #[arg(long, default_value = "serial", value_name = "NAME")]
+    pipeline: String,
+    /// Let pass what ktir-cpu lets pass: reads beyond a view give zeros, writes beyond it are dropped, equal values
+    /// stored by two cores are a warning, undeclared arguments are ignored
+    #[arg(long)]
+    compat: bool,
     /// Write the timeline for Perfetto or chrome://tracing
     #[arg(long, value_name = "FILE.json")]
     trace: Option<PathBuf>,
@@ -168,16 +175,23 @@ fn execute_kernel(args: &KtirRunArgs, memory: u64) -> Result<ExitCode> {
         },
     };
     let hardware = Hardware::load_named(&args.hardware).context("--hardware")?;
+    let pipeline = KtirPipeline::from_name(&args.pipeline).ok_or_else(|| {
+        anyhow!("--pipeline {}: write serial, overlapped or overlapped_3way", args.pipeline)
+    })?;
     let traced = if args.trace.is_some() { MAX_TRACE_EVENTS } else { 0 };
     let mut run = KtirRun::new(&module, &kernel)
         .with_hardware(hardware)
         .with_memory_bytes(args.memory)
+        .with_pipeline(pipeline)
+        .with_compatibility(args.compat)
         .with_trace_events(traced)
         .with_max_steps(args.limit_steps)
         .with_max_bytes(memory);
-    let inputs = read_inputs(args, &module, &kernel)?;
-    for (name, input) in &inputs {
-        run = run.with_array(name, input.array.clone());
+    let mut inputs = read_inputs(args, &module, &kernel)?;
+    for (name, input) in &mut inputs {
+        // The kernel works on these bytes themselves; the rest of the input says how to write them.
+        let bytes = std::mem::take(&mut input.array.bytes);
+        run = run.with_array(name, KtirArray { bytes, ..input.array.clone() });
     }
     for pair in &args.scalar {
         let (name, value) = split_name_value(pair, "--scalar", "n=4")?;
@@ -217,6 +231,9 @@ fn report_outcome(outcome: &KtirRunOutcome, conversions: &[FloatConversion], jso
         return report.to_string();
     }
     let mut text = outcome.to_string();
+    for warning in &outcome.warnings {
+        text.push_str(&format!("\nwarning: {warning}"));
+    }
     for c in conversions {
         text.push_str(&format!("\n{c}"));
     }

@@ -7,6 +7,7 @@
 mod ask;
 mod bench;
 mod bench_fidelity;
+mod bench_ktir;
 mod cache;
 mod card;
 mod chart;

@@ -8,6 +8,7 @@ mod bounds;
 mod show;
 
 pub use bounds::KtirSetBounds;
+pub(crate) use bounds::extract_linear_form;
 pub use show::KtirAffineNames;
 pub(crate) use show::format_expr_with;
 
@@ -138,6 +139,20 @@ impl KtirAffineExpr {
     }
 
     /// The same expression with its dimensions renumbered by `f`.
+    /// The same expression with symbol `i` as dimension `dims + i`.
+    pub(crate) fn symbols_as_dims(&self, dims: usize) -> KtirAffineExpr {
+        let of = |e: &KtirAffineExpr| Box::new(e.symbols_as_dims(dims));
+        KtirAffineExpr(match &self.0 {
+            KtirAffineNode::Symbol(s) => KtirAffineNode::Dim(dims + s),
+            KtirAffineNode::Add(a, b) => KtirAffineNode::Add(of(a), of(b)),
+            KtirAffineNode::Mul(a, k) => KtirAffineNode::Mul(of(a), *k),
+            KtirAffineNode::FloorDiv(a, k) => KtirAffineNode::FloorDiv(of(a), *k),
+            KtirAffineNode::CeilDiv(a, k) => KtirAffineNode::CeilDiv(of(a), *k),
+            KtirAffineNode::Mod(a, k) => KtirAffineNode::Mod(of(a), *k),
+            other => other.clone(),
+        })
+    }
+
     pub(crate) fn rename_dims(&self, f: &mut impl FnMut(usize) -> usize) -> KtirAffineExpr {
         let mut of = |e: &KtirAffineExpr| Box::new(e.rename_dims(f));
         KtirAffineExpr(match &self.0 {

@@ -66,8 +66,8 @@ pub use ir::{
 };
 pub use op::KtirOpKind;
 pub use run::{
-    DEFAULT_BYTES, DEFAULT_STEPS, KtirArray, KtirFault, KtirRun, KtirRunError, KtirRunOutcome,
-    KtirScalar, WaitingCore,
+    DEFAULT_BYTES, DEFAULT_STEPS, KtirArray, KtirCoreCycles, KtirFault, KtirFigures, KtirPipeline,
+    KtirRun, KtirRunError, KtirRunOutcome, KtirScalar, KtirStopFlag, WaitingCore,
 };
 pub use types::{KtirElem, KtirType};
 pub use verify::verify_module;

@@ -105,6 +105,8 @@ ops! {
     ArithSelect "arith.select" Select, Int;
     ExtF "arith.extf" Cast, Float;
     TruncF "arith.truncf" Cast, Float;
+    // Between floats of any two formats, of one width too.
+    ConvertF "arith.convertf" Cast, Float;
     SIToFP "arith.sitofp" Cast, Int;
     UIToFP "arith.uitofp" Cast, Int;
     FPToSI "arith.fptosi" Cast, Float;
@@ -211,6 +213,8 @@ ops! {
     MemRefDim "memref.dim" Own, Free;
 
     TileId "ktdp.get_compute_tile_id" Own, Free;
+    CoreId "ktdp.coreid" Own, Free;
+    RuntimeArgExtract "ktdp.runtime_arg_extract" Own, Free;
     MemoryView "ktdp.construct_memory_view" Own, Free;
     DistributedView "ktdp.construct_distributed_memory_view" Own, Free;
     AccessTile "ktdp.construct_access_tile" Own, Free;
@@ -238,6 +242,10 @@ impl KtirOpKind {
             // table.
             "func.return" => "return",
             "call" => "func.call",
+            // Older names of the same operations.
+            "arith.absf" => "math.absf",
+            "arith.maxf" => "arith.maximumf",
+            "arith.minf" => "arith.minimumf",
             other => other,
         };
         KtirOpKind::ALL.iter().copied().find(|k| k.name() == name)
@@ -258,6 +266,15 @@ impl KtirOpKind {
         // Two slips, or one in five letters of a long name. Further away the suggestion would be a
         // guess that sends the reader to an unrelated operation.
         (distance(&best) <= 2.max(word.len() / 5)).then_some(best)
+    }
+
+    /// What one element costs in a model: the emulator's takes casts for free and a selection for arithmetic of floats.
+    pub(crate) fn class_in(self, model: zellige_machine::CycleModel) -> KtirCostClass {
+        match (model, self.form()) {
+            (zellige_machine::CycleModel::Ktir, KtirOpForm::Cast) => KtirCostClass::Free,
+            (zellige_machine::CycleModel::Ktir, KtirOpForm::Select) => KtirCostClass::Float,
+            _ => self.class(),
+        }
     }
 
     /// Whether it ends a block.

@@ -52,6 +52,34 @@ impl KtirModule {
     }
 }
 
+impl KtirModule {
+    /// The shape and elements of each array argument of a kernel, from the views that are constructed from the argument
+    /// itself: of several the one with the most elements. Sizes that are known only at run time leave a view out.
+    pub fn argument_shapes(&self, kernel: &str) -> BTreeMap<String, (Vec<i64>, KtirElem)> {
+        let mut found: BTreeMap<String, (Vec<i64>, KtirElem)> = BTreeMap::new();
+        let Some(f) = self.function(kernel) else { return found };
+        f.body().visit_ops(&mut |op| {
+            let (Some(pointer), Some(view)) = (op.operands().first(), op.results().first()) else {
+                return;
+            };
+            if op.kind() != KtirOpKind::MemoryView || !f.args().contains(pointer) {
+                return;
+            }
+            let KtirType::MemRef(_, elem) = f.value_type(*view) else { return };
+            let sizes = op.ints_attr("sizes").unwrap_or(&[]);
+            if sizes.contains(&crate::ir::DYNAMIC_SIZE) {
+                return;
+            }
+            let count = |sizes: &[i64]| sizes.iter().fold(1_i64, |n, d| n.saturating_mul(*d));
+            let name = &f.value_def(*pointer).name;
+            if found.get(name).is_none_or(|(other, _)| count(other) < count(sizes)) {
+                found.insert(name.clone(), (sizes.to_vec(), *elem));
+            }
+        });
+        found
+    }
+}
+
 /// The views of the functions that were analyzed; `None` for a function with too many, and while a
 /// function is being analyzed.
 struct ViewSummaries<'m> {
@@ -124,6 +152,75 @@ fn find_value_origins(f: &KtirFunction) -> Vec<PointerOrigins> {
     // the sets only grow, so the iteration ends.
     while propagate_origins(f, f.body(), &mut origins) {}
     origins
+}
+
+/// The arguments that a kernel loads from and stores to, and whether all views of its scratchpads are its own core's;
+/// none where a view cannot be traced to one argument, or where other functions are called.
+pub(crate) fn find_accessed_arguments(
+    f: &KtirFunction,
+) -> Option<(BTreeSet<usize>, BTreeSet<usize>, bool)> {
+    let origins = find_value_origins(f);
+    // The arguments behind each view and each access tile: an access has its view as its first operand, and the index
+    // views of an indirect one are only read.
+    let mut behind: HashMap<KtirValue, BTreeSet<usize>> = HashMap::new();
+    let (mut reads, mut writes, mut known) = (BTreeSet::new(), BTreeSet::new(), true);
+    f.body().visit_ops(&mut |op| {
+        let first = op.operands().first();
+        let of = |v: Option<&KtirValue>| v.and_then(|v| behind.get(v)).cloned();
+        match op.kind() {
+            KtirOpKind::MemoryView => {
+                let pointer = first.and_then(|v| origins[v.index()].clone());
+                // A pointer without an argument behind it is a fixed address, which may be any array.
+                let local = matches!(
+                    op.attr("memory_space"),
+                    Some(crate::ir::KtirAttr::Space(crate::ir::KtirMemorySpace::Local(_)))
+                );
+                match (pointer, op.results().first()) {
+                    (_, Some(v)) if local => {
+                        behind.insert(*v, BTreeSet::new());
+                    }
+                    (Some(set), Some(v)) if !set.is_empty() => {
+                        behind.insert(*v, set);
+                    }
+                    _ => known = false,
+                }
+            }
+            KtirOpKind::DistributedView => {
+                let mut all = BTreeSet::new();
+                for v in op.operands() {
+                    match behind.get(v) {
+                        Some(set) => all.extend(set.iter().copied()),
+                        None => known = false,
+                    }
+                }
+                if let Some(v) = op.results().first() {
+                    behind.insert(*v, all);
+                }
+            }
+            KtirOpKind::AccessTile | KtirOpKind::IndirectTile => {
+                for v in op.operands().iter().skip(1) {
+                    reads.extend(behind.get(v).into_iter().flatten().copied());
+                }
+                match (of(first), op.results().first()) {
+                    (Some(set), Some(v)) => {
+                        behind.insert(*v, set);
+                    }
+                    _ => known = false,
+                }
+            }
+            KtirOpKind::Load => match of(first) {
+                Some(set) => reads.extend(set),
+                None => known = false,
+            },
+            KtirOpKind::Store => match of(op.operands().get(1)) {
+                Some(set) => writes.extend(set),
+                None => known = false,
+            },
+            KtirOpKind::Call | KtirOpKind::MemRefLoad | KtirOpKind::MemRefStore => known = false,
+            _ => {}
+        }
+    });
+    known.then_some((reads, writes, true))
 }
 
 /// Makes one pass over a block and returns whether anything was added.

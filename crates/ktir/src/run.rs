@@ -8,10 +8,16 @@
 //! Floats of every type are held as float32 and rounded once by each operation. A product of
 //! matrices adds up in float32, in the order of the inner dimension, is rounded once, and is then
 //! added to the output. `linalg.reduce` combines halves, `x[0..h]` with `x[h..2h]`, keeps an odd
-//! last element for the next round, and rounds after each round; the initial value is combined
-//! last. `math.rsqrt` rounds the square root, then its reciprocal. A reduction between cores begins
-//! with the partial of the lowest core and takes the others in order, so all of them hold the same
-//! bits.
+//! last element for the next round, and rounds after each round; of several dimensions the last is
+//! folded first, and the initial value is combined last. A `linalg.generic` whose body ends in a
+//! sum, product, maximum or minimum with its output does the same. `math.rsqrt` rounds the square
+//! root, then its reciprocal. In a reduction between cores, core c begins with its own partial and
+//! folds those of c - 1, c - 2, ... around the ring of all cores.
+//!
+//! # Two engines
+//! `plan` runs most kernels: what does not depend on the data is computed once, before the first
+//! core begins. The interpreter of this folder runs the rest, and is the definition that the plan is
+//! tested against.
 //!
 //! # Memory
 //! Arrays are placed in one flat memory, from 0x10000 on, each at a multiple of 128 bytes; a
@@ -40,15 +46,16 @@ mod error;
 mod exchange;
 mod flow;
 mod memory;
+mod plan;
 mod pointwise;
 mod report;
 mod step;
 mod tiles;
 mod value;
 
-pub use budget::{DEFAULT_BYTES, DEFAULT_STEPS};
+pub use budget::{DEFAULT_BYTES, DEFAULT_STEPS, KtirStopFlag};
 pub use error::{KtirFault, KtirRunError, WaitingCore};
-pub use report::KtirRunOutcome;
+pub use report::{KtirCoreCycles, KtirFigures, KtirPipeline, KtirRunOutcome};
 
 use crate::ir::{KtirFunction, KtirModule};
 use crate::types::{KtirElem, KtirType};
@@ -56,6 +63,7 @@ use budget::KtirRunBudget;
 use core::{KtirCore, KtirRunProgram};
 use exchange::PartialExchange;
 use memory::KtirMemory;
+use plan::{KtirPlan, PlanLimits};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use value::KtirRunValue;
@@ -108,6 +116,11 @@ pub struct KtirRun<'m> {
     traced: usize,
     max_steps: u64,
     max_bytes: u64,
+    threads: usize,
+    plain: bool,
+    pipeline: KtirPipeline,
+    compat: bool,
+    stop: KtirStopFlag,
 }
 
 impl<'m> KtirRun<'m> {
@@ -123,6 +136,11 @@ impl<'m> KtirRun<'m> {
             traced: 0,
             max_steps: DEFAULT_STEPS,
             max_bytes: DEFAULT_BYTES,
+            threads: zellige_host::available_cores(),
+            plain: false,
+            pipeline: KtirPipeline::Serial,
+            compat: false,
+            stop: KtirStopFlag::default(),
         }
     }
 
@@ -164,6 +182,38 @@ impl<'m> KtirRun<'m> {
         self
     }
 
+    /// Runs cores that see nothing of each other on up to this many threads; as many as the machine has by default.
+    /// Results do not depend on it.
+    pub fn with_threads(mut self, threads: usize) -> KtirRun<'m> {
+        self.threads = threads;
+        self
+    }
+
+    /// Behaves as ktir-cpu where that lets mistakes pass: reads beyond a view give zeros and writes are dropped, cores
+    /// may write equal values to one element, and arguments that the kernel does not declare are ignored.
+    pub fn with_compatibility(mut self, compat: bool) -> KtirRun<'m> {
+        self.compat = compat;
+        self
+    }
+
+    /// Lets another thread end the run.
+    pub fn with_stop_flag(mut self, stop: &KtirStopFlag) -> KtirRun<'m> {
+        self.stop = stop.clone();
+        self
+    }
+
+    /// Chooses how compute, memory and communication overlap where the hardware is the emulator's model.
+    pub fn with_pipeline(mut self, pipeline: KtirPipeline) -> KtirRun<'m> {
+        self.pipeline = pipeline;
+        self
+    }
+
+    /// Runs the kernel operation by operation, as the definition has it: many times slower, with the same results.
+    pub fn with_plain_interpreter(mut self) -> KtirRun<'m> {
+        self.plain = true;
+        self
+    }
+
     /// Records up to this many events of a trace.
     pub fn with_trace_events(mut self, events: usize) -> KtirRun<'m> {
         self.traced = events;
@@ -186,19 +236,23 @@ impl<'m> KtirRun<'m> {
                 known,
             }));
         };
+        let capacity = self.hardware.figure_count(Key::LxSize);
+        if let Some(plan) = self.choose_plan(f) {
+            return self.execute_plan(f, &plan, capacity);
+        }
         // One budget for all cores: a limit per core would grow with the grid.
-        let meter = KtirRunBudget::new(self.max_steps, self.max_bytes);
+        let meter = KtirRunBudget::new(self.max_steps, self.max_bytes, &self.stop);
         let (mut memory, args) =
             self.bind_arguments(f, &meter).map_err(KtirRunError::before_start)?;
         let count = f.core_count();
-        let capacity = self.hardware.figure_count(Key::LxSize);
         // Scratchpads are sized by the hardware preset and filled on first use, because 4096 of
         // them at 2 MiB would be 8 GiB.
         memory.add_scratchpads(count, usize::try_from(capacity).unwrap_or(usize::MAX));
         let program = KtirRunProgram::new(self.module);
         let mut cores: Vec<KtirCore<'_>> = Vec::with_capacity(count);
+        let cost = (self.traced, self.hardware.cycle_model());
         for id in 0..count {
-            let core = KtirCore::new(&program, f, id, &args, capacity, self.traced, &meter);
+            let core = KtirCore::new(&program, f, id, &args, capacity, cost, &meter);
             cores.push(core.map_err(|fault| KtirRunError {
                 fault,
                 core: Some(id),
@@ -223,8 +277,40 @@ impl<'m> KtirRun<'m> {
                 return Err(exchange::report_deadlock(&cores));
             }
         }
+        let warnings = std::mem::take(&mut memory.warnings);
         let arrays = memory.read_back(self.arrays);
-        Ok(report::build_outcome(f, &self.hardware, cores, arrays, self.traced))
+        let ledgers = cores.into_iter().map(|c| c.ledger).collect();
+        let outcome =
+            report::build_outcome(f, &self.hardware, ledgers, arrays, self.traced, self.pipeline);
+        Ok(KtirRunOutcome { warnings, ..outcome })
+    }
+
+    /// The plan of the kernel, unless only the plain interpreter does what is asked for.
+    fn choose_plan(&self, f: &KtirFunction) -> Option<KtirPlan> {
+        // A trace lists every operation as it is executed, and usable memory below the arrays may overlap them.
+        if self.plain || self.compat || self.traced > 0 || self.spare > 0 {
+            return None;
+        }
+        KtirPlan::new(self.module, f)
+    }
+
+    fn execute_plan(
+        mut self,
+        f: &KtirFunction,
+        plan: &KtirPlan,
+        capacity: u64,
+    ) -> Result<KtirRunOutcome, KtirRunError> {
+        let args = self.read_arguments(f).map_err(KtirRunError::before_start)?;
+        let limits = PlanLimits {
+            stop: self.stop.clone(),
+            capacity,
+            steps: self.max_steps,
+            bytes: self.max_bytes,
+            threads: self.threads,
+            model: self.hardware.cycle_model(),
+        };
+        let ledgers = plan.execute(&mut self.arrays, &args, &limits)?;
+        Ok(report::build_outcome(f, &self.hardware, ledgers, self.arrays, 0, self.pipeline))
     }
 
     /// Checks that every array has the element type that the kernel reads there: bits of another
@@ -247,17 +333,16 @@ impl<'m> KtirRun<'m> {
         Ok(())
     }
 
-    /// Turns arguments into values and places arrays in memory.
-    fn bind_arguments(
+    /// The value of each argument that is a number; none for one that is an array.
+    fn read_arguments(
         &self,
         f: &KtirFunction,
-        meter: &Rc<KtirRunBudget>,
-    ) -> Result<(KtirMemory, Vec<KtirRunValue>), KtirFault> {
+    ) -> Result<Vec<(String, Option<KtirRunValue>)>, KtirFault> {
         let names: Vec<&str> = f.args().iter().map(|v| f.value_def(*v).name.as_str()).collect();
         let bad = |name: &str, reason: String| KtirFault::BadArgument { name: name.into(), reason };
         // A misspelled argument would otherwise be reported as another one that is missing.
         for given in self.arrays.keys().chain(self.scalars.keys()) {
-            if !names.contains(&given.as_str()) {
+            if !self.compat && !names.contains(&given.as_str()) {
                 return Err(bad(
                     given,
                     format!(
@@ -269,7 +354,6 @@ impl<'m> KtirRun<'m> {
             }
         }
         self.check_array_elements(f)?;
-        let mut memory = KtirMemory::new(self.spare, meter)?;
         let mut args = Vec::new();
         for (v, name) in f.args().iter().zip(names) {
             let ty = f.value_type(*v);
@@ -281,29 +365,55 @@ impl<'m> KtirRun<'m> {
                     Some(array),
                     None,
                     KtirType::Scalar(KtirElem::Index) | KtirType::RuntimeArg(_),
-                ) => KtirRunValue::I(memory.place_array(name, array)?),
-                (None, Some(scalar), KtirType::Scalar(elem)) => match (scalar, elem.is_float()) {
-                    (KtirScalar::Int(n), false) => {
-                        KtirRunValue::I(pointwise::wrap_integer(*n, *elem))
-                    }
-                    (KtirScalar::Int(n), true) => {
-                        KtirRunValue::F(pointwise::round_float(*n as f64, *elem))
-                    }
-                    (KtirScalar::Float(x), true) => {
-                        KtirRunValue::F(pointwise::round_float(*x, *elem))
-                    }
-                    (KtirScalar::Float(x), false) => {
-                        return Err(bad(name, format!("is {elem}, so {x} does not fit")));
-                    }
-                },
-                (None, Some(KtirScalar::Int(n)), KtirType::RuntimeArg(_)) => KtirRunValue::I(*n),
+                ) => {
+                    memory::check_array_size(name, array)?;
+                    None
+                }
+                (None, Some(scalar), KtirType::Scalar(elem)) => {
+                    Some(match (scalar, elem.is_float()) {
+                        (KtirScalar::Int(n), false) => {
+                            KtirRunValue::I(pointwise::wrap_integer(*n, *elem))
+                        }
+                        (KtirScalar::Int(n), true) => {
+                            KtirRunValue::F(pointwise::round_float(*n as f64, *elem))
+                        }
+                        (KtirScalar::Float(x), true) => {
+                            KtirRunValue::F(pointwise::round_float(*x, *elem))
+                        }
+                        (KtirScalar::Float(x), false) => {
+                            return Err(bad(name, format!("is {elem}, so {x} does not fit")));
+                        }
+                    })
+                }
+                (None, Some(KtirScalar::Int(n)), KtirType::RuntimeArg(_)) => {
+                    Some(KtirRunValue::I(*n))
+                }
                 (None, None, _) => {
                     return Err(bad(name, format!("is missing; it is {ty}")));
                 }
                 _ => return Err(bad(name, format!("is {ty}, which cannot be given"))),
             };
-            args.push(value);
+            args.push((name.to_string(), value));
         }
-        Ok((memory, args))
+        Ok(args)
+    }
+
+    /// Turns arguments into values and places arrays in memory.
+    fn bind_arguments(
+        &self,
+        f: &KtirFunction,
+        meter: &Rc<KtirRunBudget>,
+    ) -> Result<(KtirMemory, Vec<KtirRunValue>), KtirFault> {
+        let mut memory = KtirMemory::new(self.spare, meter, self.compat)?;
+        let args = self.read_arguments(f)?;
+        let mut values = Vec::new();
+        for (name, value) in args {
+            values.push(match (value, self.arrays.get(&name)) {
+                (Some(value), _) => value,
+                (None, Some(array)) => KtirRunValue::I(memory.place_array(&name, array)?),
+                (None, None) => KtirRunValue::I(0),
+            });
+        }
+        Ok((memory, values))
     }
 }

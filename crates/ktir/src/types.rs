@@ -185,6 +185,38 @@ impl KtirType {
     }
 }
 
+/// What the type of a runtime argument says: `index, granularity = 32, upperbound = 300`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RuntimeArgument {
+    /// The type of its value, where that is one of a number.
+    pub(crate) elem: Option<KtirElem>,
+    pub(crate) granularity: Option<i64>,
+    pub(crate) upperbound: Option<i64>,
+}
+
+impl RuntimeArgument {
+    pub(crate) fn read(text: &str) -> Result<RuntimeArgument, String> {
+        let mut parts = text.split(',');
+        let elem = parts.next().and_then(|word| KtirElem::from_name(word.trim()));
+        let mut argument = RuntimeArgument { elem, granularity: None, upperbound: None };
+        for part in parts {
+            // Anything else is kept word for word, as it has no meaning here.
+            let Some((key, value)) = part.split_once('=') else { continue };
+            let (key, value) = (key.trim(), value.trim());
+            let field = match key {
+                "granularity" => &mut argument.granularity,
+                "upperbound" => &mut argument.upperbound,
+                _ => continue,
+            };
+            match value.parse::<i64>() {
+                Ok(n) if n > 0 => *field = Some(n),
+                _ => return Err(format!("{key} is {value}; it is a whole number above 0")),
+            }
+        }
+        Ok(argument)
+    }
+}
+
 /// The largest number of dimensions of a shape.
 // NumPy 2 has the same limit (`NPY_MAXDIMS`), so that every array that can be given fits. Without
 // one, a short text could ask for loops over thousands of dimensions of size 1.

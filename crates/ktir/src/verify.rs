@@ -166,7 +166,8 @@ impl<'m> KtirChecker<'m> {
             KtirType::TileFuture(types, _) => {
                 return types.iter().try_for_each(|t| self.check_type_sizes(v, t));
             }
-            KtirType::Scalar(_) | KtirType::RuntimeArg(_) => Ok(()),
+            KtirType::RuntimeArg(text) => crate::types::RuntimeArgument::read(text).map(|_| ()),
+            KtirType::Scalar(_) => Ok(()),
         };
         fits.map_err(|reason| {
             let message = format!("`%{}` of `@{}` is {ty}", v.name, self.f.name);
@@ -291,6 +292,8 @@ impl<'m> KtirChecker<'m> {
     fn check_own_form(&self, op: &'m KtirOp) -> Result {
         match op.kind {
             KtirOpKind::TileId
+            | KtirOpKind::CoreId
+            | KtirOpKind::RuntimeArgExtract
             | KtirOpKind::MemoryView
             | KtirOpKind::DistributedView
             | KtirOpKind::AccessTile

@@ -139,8 +139,8 @@ fn memory_ends_with_its_budget() {
     // Values of a function on every core.
     let many: String =
         (0..4000).map(|i| format!("  %v{i} = arith.constant {i} : index\n")).collect();
-    let error = too_much("", &format!("attributes {{grid = [4096]}} {{\n{many}}}"));
-    assert!(error.core.is_some(), "{error}");
+    // Cores that see nothing of each other run one after the other, so their values are not there together.
+    too_long("", &format!("attributes {{grid = [4096]}} {{\n{many}}}"), 0);
     // Lanes of a long body.
     let body: String =
         (0..500).map(|i| format!("      %v{} = arith.addf %v{i}, %v{i} : f16\n", i + 1)).collect();

@@ -166,9 +166,10 @@ fn all_reduce_adds_up_each_group() {
     let y = read(&outcome, "y");
     for core in 0..8 {
         let first = core / 4 * 4;
-        let want: Vec<f32> = (0..128)
-            .map(|j| (1..4).fold(x[first * 128 + j], |s, c| half(s + x[(first + c) * 128 + j])))
-            .collect();
+        // Around the ring of all cores: its own part, then that of the core before it, and so on.
+        let others = (1..8).map(|k| (core + 8 - k) % 8).filter(|c| c / 4 * 4 == first);
+        let fold = |j| others.clone().fold(x[core * 128 + j], |s, c| half(s + x[c * 128 + j]));
+        let want: Vec<f32> = (0..128).map(fold).collect();
         same(&y[core * 128..(core + 1) * 128], &want);
     }
     // Three additions of 128 elements; a load and a store of two sticks each by one of 8 cores; 256 bytes

@@ -8,6 +8,7 @@ mod copies;
 mod cute;
 mod draw;
 mod exchange;
+mod ktir;
 mod layouts;
 mod linear;
 mod moves;
@@ -128,6 +129,8 @@ pub const OPERATIONS: &[RequestOperation] = operations! {
     "lx_plan", "limit?, alignment?, buffers, policy?", "addresses, spilled, spilled_bytes, peak_bytes, optimal, bound_bytes", compile::answer_lx_plan;
     "compile", "graph?, file?, options?, explain?", "summary, certificate, tensors, moves, steps, lx, pool, notes as in docs/schemas/report.schema.json; with explain, why that tensor has its layout", program::answer_compile;
     "predict", "operation?, shapes?, dtype?, attributes?, division?, layouts?, graph?, file?, bind?, cores?, lx?, lx_fraction?, stack?, policy?, profile?", "time_us, kernel_us, launches, bound: the term that counts most, why, terms: name, meaning, unit, alone and counted, whose sum is the time; steps: the same of each with its division", predict::answer_predict;
+    "ktir_check", "text", "kernels: name, grid, cores, arguments with their types and, where views say them, shapes and elements", ktir::answer_check;
+    "ktir_run", "text, kernel?, arrays?, scalars?, hardware?, pipeline?, compat?", "arrays: elements, shape and values of each as the kernel left it; report: cycles by core and category, roofline", ktir::answer_run;
 };
 
 pub(crate) fn answer_operation(request: &Request) -> OpAnswer {

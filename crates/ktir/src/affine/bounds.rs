@@ -22,12 +22,17 @@ impl KtirSetBounds {
 }
 
 /// A linear expression: the coefficients of the dimensions, and the constant.
-struct KtirLinearForm {
-    coefficients: Vec<i64>,
-    constant: i64,
+pub(crate) struct KtirLinearForm {
+    pub(crate) coefficients: Vec<i64>,
+    pub(crate) constant: i64,
 }
 
-fn extract_linear_form(e: &KtirAffineExpr, dims: usize, symbols: &[i64]) -> Option<KtirLinearForm> {
+/// An expression as a sum of multiples of dimensions, for these values of the symbols; `None` where it has another form.
+pub(crate) fn extract_linear_form(
+    e: &KtirAffineExpr,
+    dims: usize,
+    symbols: &[i64],
+) -> Option<KtirLinearForm> {
     let zero = || vec![0; dims];
     match &e.0 {
         KtirAffineNode::Const(c) => Some(KtirLinearForm { coefficients: zero(), constant: *c }),

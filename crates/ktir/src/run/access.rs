@@ -18,10 +18,12 @@ const MAX_ENUMERATED_POINTS: i64 = 1 << 22;
 pub(super) enum KtirByteSpace {
     Global,
     Pad(usize),
+    /// Beyond a view, where accesses are let pass: zeros are read, and what is written is dropped.
+    Nowhere,
 }
 
 /// A view of memory with a shape.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct KtirView {
     pub(super) elem: KtirElem,
     pub(super) shape: Vec<i64>,
@@ -70,9 +72,38 @@ pub(super) struct BoundSubscript {
 pub(super) struct KtirAccessRuns {
     pub(super) runs: Vec<(KtirByteSpace, i64)>,
     pub(super) len: usize,
-    /// The elements of index views that are read to find the runs.
-    pub(super) index: Vec<(KtirByteSpace, i64)>,
-    pub(super) index_size: usize,
+    /// The partition of each run in a distributed view; empty for other views.
+    pub(super) parts: Vec<u32>,
+    /// The elements of index views that are read to find the runs, for each subscript.
+    pub(super) index: Vec<IndexReads>,
+}
+
+/// The elements of an index view that a subscript reads.
+pub(super) struct IndexReads {
+    pub(super) elem: KtirElem,
+    pub(super) reads: Vec<(KtirByteSpace, i64)>,
+}
+
+/// The memory that indices are read from.
+pub(super) trait AccessMemory {
+    /// The integer at a byte.
+    fn read_index(&mut self, byte: (KtirByteSpace, i64), elem: KtirElem) -> Result<i64, KtirFault>;
+
+    /// Whether accesses beyond a view are let pass.
+    fn is_lenient(&self) -> bool {
+        false
+    }
+}
+
+impl AccessMemory for KtirMemory {
+    fn read_index(&mut self, byte: (KtirByteSpace, i64), elem: KtirElem) -> Result<i64, KtirFault> {
+        let read = self.read_runs(&[byte], 1, elem)?;
+        Ok(read.as_ints().first().copied().unwrap_or(0))
+    }
+
+    fn is_lenient(&self) -> bool {
+        self.is_compatible()
+    }
 }
 
 /// The memory of a view, as seen from a core.
@@ -86,6 +117,11 @@ pub(super) fn resolve_space(space: KtirMemorySpace, core: usize) -> KtirByteSpac
 impl KtirView {
     /// The address of an element in bytes.
     pub(super) fn element_byte(&self, at: &[i64]) -> Result<(KtirByteSpace, i64), KtirFault> {
+        self.find_element(at).map(|(_, byte)| byte)
+    }
+
+    /// The partition and the address of an element.
+    fn find_element(&self, at: &[i64]) -> Result<(usize, (KtirByteSpace, i64)), KtirFault> {
         let outside = || KtirFault::OutOfBounds { index: at.to_vec(), shape: self.shape.clone() };
         // A single view is checked by its sizes. Its coordinate set is not asked: it says which
         // part of a larger whole this is, and only a distributed view has such a whole.
@@ -95,9 +131,9 @@ impl KtirView {
             if at.iter().zip(&self.shape).any(|(i, n)| !(0..*n).contains(i)) {
                 return Err(outside());
             }
-            return part.element_byte(at, self.elem);
+            return Ok((0, part.element_byte(at, self.elem)?));
         }
-        for part in &self.parts {
+        for (number, part) in self.parts.iter().enumerate() {
             let Some((set, symbols, origin)) = &part.coordinates else { continue };
             if set.contains(at, symbols) {
                 let local: Vec<i64> =
@@ -107,7 +143,7 @@ impl KtirView {
                     at.iter().zip(origin).map(|(i, o)| i.wrapping_sub(*o)).collect();
                 // Partitions may overlap, and the first one that contains the point wins, as
                 // upstream.
-                return part.element_byte(&local, self.elem);
+                return Ok((number, part.element_byte(&local, self.elem)?));
             }
         }
         Err(KtirFault::NoPartition { index: at.to_vec() })
@@ -155,29 +191,43 @@ impl KtirAccess {
     /// The bytes of the tile, in its order.
     pub(super) fn resolve_runs(
         &self,
-        memory: &mut KtirMemory,
+        memory: &mut impl AccessMemory,
         meter: &KtirRunBudget,
     ) -> Result<KtirAccessRuns, KtirFault> {
         match self {
             KtirAccess::Direct { view, base, set, order } => {
                 // Nearly all tiles are boxes, and a box takes a few rows instead of every element.
-                if let Some(runs) = find_box_runs(view, base, set, order.as_ref(), meter)? {
-                    return Ok(runs);
+                let lenient = memory.is_lenient();
+                match find_box_runs(view, base, set, order.as_ref(), meter) {
+                    Ok(Some(runs)) => return Ok(runs),
+                    Err(KtirFault::OutOfBounds { .. }) if lenient => {}
+                    found => {
+                        found?;
+                    }
                 }
-                let mut runs = Vec::new();
+                let (mut runs, mut parts) = (Vec::new(), Vec::new());
                 for p in enumerate_points(set, order.as_ref(), view.count_nodes(), meter)? {
                     let at: Option<Vec<i64>> =
                         p.iter().zip(base).map(|(i, b)| i.checked_add(*b)).collect();
-                    runs.push(view.element_byte(&at.ok_or(KtirFault::Overflow("a coordinate"))?)?);
+                    let at = at.ok_or(KtirFault::Overflow("a coordinate"))?;
+                    let (part, byte) = pass_outside(view.find_element(&at), lenient)?;
+                    runs.push(byte);
+                    if view.joined {
+                        parts.push(u32::try_from(part).unwrap_or(u32::MAX));
+                    }
                 }
-                Ok(KtirAccessRuns { runs, len: 1, index: Vec::new(), index_size: 0 })
+                Ok(KtirAccessRuns { runs, len: 1, parts, index: Vec::new() })
             }
             KtirAccess::Indirect { view, subscripts, set, order } => {
-                let (mut runs, mut index, mut index_size) = (Vec::new(), Vec::new(), 0);
+                let mut runs = Vec::new();
+                let through = subscripts.iter().filter_map(|s| s.through.as_ref());
+                let mut index: Vec<IndexReads> =
+                    through.map(|of| IndexReads { elem: of.elem, reads: Vec::new() }).collect();
                 let mut at = vec![0; subscripts.len()];
                 let nodes = subscripts.iter().map(BoundSubscript::count_nodes).sum::<usize>()
                     + view.count_nodes();
                 for p in enumerate_points(set, order.as_ref(), nodes, meter)? {
+                    let mut sources = index.iter_mut();
                     for (d, s) in subscripts.iter().enumerate() {
                         let dims = [p.as_slice(), s.captured.as_slice()].concat();
                         let values = s
@@ -188,10 +238,10 @@ impl KtirAccess {
                             None => values.first().copied().unwrap_or(0),
                             Some(of) => {
                                 let byte = of.element_byte(&values)?;
-                                let read = memory.read_runs(&[byte], 1, of.elem)?;
-                                index.push(byte);
-                                index_size = of.elem.byte_size();
-                                let value = read.as_ints().first().copied().unwrap_or(0);
+                                let value = memory.read_index(byte, of.elem)?;
+                                if let Some(source) = sources.next() {
+                                    source.reads.push(byte);
+                                }
                                 // The dialect makes a negative index an error, because it cannot
                                 // mean "from the end" on the device.
                                 if value < 0 {
@@ -201,21 +251,34 @@ impl KtirAccess {
                             }
                         };
                     }
-                    runs.push(view.element_byte(&at)?);
+                    let found = view.find_element(&at);
+                    runs.push(pass_outside(found, memory.is_lenient())?.1);
                 }
                 // A gather of rows touches contiguous elements within each row; charging them one
                 // by one would count a burst of memory for every element.
-                Ok(merge_neighbours(runs, index, index_size, view.elem))
+                Ok(merge_neighbours(runs, index, view.elem))
             }
         }
+    }
+}
+
+/// The element that was found, or none where a lenient run goes on beyond a view.
+fn pass_outside(
+    found: Result<(usize, (KtirByteSpace, i64)), KtirFault>,
+    lenient: bool,
+) -> Result<(usize, (KtirByteSpace, i64)), KtirFault> {
+    match found {
+        Err(KtirFault::OutOfBounds { .. } | KtirFault::NoPartition { .. }) if lenient => {
+            Ok((usize::MAX, (KtirByteSpace::Nowhere, 0)))
+        }
+        other => other,
     }
 }
 
 /// Merges neighbouring elements into runs, if all runs have one length.
 fn merge_neighbours(
     bytes: Vec<(KtirByteSpace, i64)>,
-    index: Vec<(KtirByteSpace, i64)>,
-    index_size: usize,
+    index: Vec<IndexReads>,
     elem: KtirElem,
 ) -> KtirAccessRuns {
     let size = i64::try_from(elem.byte_size()).unwrap_or(8);
@@ -228,7 +291,7 @@ fn merge_neighbours(
         && (1..bytes.len()).all(|i| i % first == 0 || follows(i));
     let (runs, len) =
         if even { (bytes.into_iter().step_by(first).collect(), first) } else { (bytes, 1) };
-    KtirAccessRuns { runs, len, index, index_size }
+    KtirAccessRuns { runs, len, parts: Vec::new(), index }
 }
 
 /// The points of a set in order; `nodes` is the number of expression nodes that are evaluated for
@@ -302,8 +365,8 @@ fn find_box_runs(
         return Ok(Some(KtirAccessRuns {
             runs: Vec::new(),
             len: 1,
+            parts: Vec::new(),
             index: Vec::new(),
-            index_size: 0,
         }));
     }
     // Inner dimensions that are contiguous in memory form one run.
@@ -341,5 +404,5 @@ fn find_box_runs(
         }
     }
     let len = usize::try_from(len).unwrap_or(1);
-    Ok(Some(KtirAccessRuns { runs, len, index: Vec::new(), index_size: 0 }))
+    Ok(Some(KtirAccessRuns { runs, len, parts: Vec::new(), index: Vec::new() }))
 }

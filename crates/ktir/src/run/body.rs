@@ -11,7 +11,7 @@ use crate::affine::KtirAffineMap;
 use crate::ir::{KtirBlock, KtirOp, KtirValue};
 use crate::op::KtirOpKind;
 use crate::types::KtirElem;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 /// A nest of loops, the last one innermost.
@@ -61,7 +61,11 @@ impl<'m> KtirCore<'m> {
         args: Vec<Rc<KtirElements>>,
         n: usize,
         index: &dyn Fn(i64) -> KtirElements,
+        sizes: &[usize],
     ) -> Result<Vec<Rc<KtirElements>>, KtirFault> {
+        // The loops that each value depends on; those without any are the same at every point.
+        let mut loops: HashMap<KtirValue, BTreeSet<usize>> =
+            body.args.iter().map(|v| (*v, (0..sizes.len()).collect())).collect();
         let work = (n as u64).saturating_mul(body.ops.len() as u64);
         self.meter.take_element_steps(work)?;
         // Every operation of the body keeps a value for each lane.
@@ -79,7 +83,13 @@ impl<'m> KtirCore<'m> {
                     let elem = result.map_or(KtirElem::Index, |v| self.value_elem(v));
                     constant_elements(op, elem, 1)
                 }
-                KtirOpKind::LinalgIndex => index(op.int_attr("dim").unwrap_or(0)),
+                KtirOpKind::LinalgIndex => {
+                    let d = op.int_attr("dim").unwrap_or(0);
+                    if let (Some(v), Ok(d)) = (result, usize::try_from(d)) {
+                        loops.insert(v, [d].into_iter().filter(|d| *d < sizes.len()).collect());
+                    }
+                    index(d)
+                }
                 KtirOpKind::AffineApply => self.apply_map_to_lanes(op, &lanes, n)?,
                 _ => {
                     let inputs: Vec<Rc<KtirElements>> = op
@@ -94,7 +104,16 @@ impl<'m> KtirCore<'m> {
                     let from = self.value_elem(op.operands[first]);
                     let to = result.map_or(from, |v| self.value_elem(v));
                     let data = pointwise::apply_pointwise(op, &refs, from, to)?;
-                    self.ledger.record_elements(op.kind.class(), n, false);
+                    let of = op.operands.iter().filter_map(|v| loops.get(v)).flatten().copied();
+                    let of: BTreeSet<usize> = of.collect();
+                    // A body without loops of its own, such as a combiner, works on all of its lanes.
+                    let each = || {
+                        if sizes.is_empty() { n } else { of.iter().map(|d| sizes[*d]).product() }
+                    };
+                    self.ledger.record_body_elements(op.kind, n, each);
+                    if let Some(v) = result {
+                        loops.insert(v, of);
+                    }
                     data
                 }
             };
@@ -154,7 +173,7 @@ impl<'m> KtirCore<'m> {
         n: usize,
     ) -> Result<KtirElements, KtirFault> {
         let args = args.into_iter().map(Rc::new).collect();
-        let out = self.run_lanes(&op.regions[0], args, n, &|_| KtirElements::I(Vec::new()))?;
+        let out = self.run_lanes(&op.regions[0], args, n, &|_| KtirElements::I(Vec::new()), &[])?;
         Ok(out.first().map_or_else(
             || KtirElements::zeros(self.value_elem(op.results[0]), n),
             |d| (**d).clone(),
@@ -199,7 +218,7 @@ impl<'m> KtirCore<'m> {
                 let space =
                     KtirLoopNest::from_shape(self.value_type(op.results[0]).shape().unwrap_or(&[]));
                 let at = |d: i64| space.loop_indices(usize::try_from(d).unwrap_or(0));
-                self.run_lanes(&op.regions[0], args, n, &at)
+                self.run_lanes(&op.regions[0], args, n, &at, &space.sizes)
             }
         }
     }
@@ -213,41 +232,105 @@ impl<'m> KtirCore<'m> {
     ) -> Result<KtirElements, KtirFault> {
         let refs: Vec<&KtirElements> = args.iter().map(AsRef::as_ref).collect();
         let data = pointwise::apply_pointwise_kind(kind, "", &refs, elem, elem)?;
-        self.ledger.record_elements(kind.class(), data.len(), false);
+        self.ledger.record_elements(kind, data.len(), false);
         Ok(data)
     }
 
-    /// Combines halves until one element is left, then combines it with the initial value.
+    /// Folds each dimension into halves until one element is left, the last dimension first, and then combines the
+    /// result with the initial value.
     fn run_reduce(
         &mut self,
         op: &'m KtirOp,
         inputs: usize,
     ) -> Result<Vec<Rc<KtirElements>>, KtirFault> {
-        let shape = self.value_type(op.operands[0]).shape().unwrap_or(&[]).to_vec();
-        let places = row_major_strides(&shape);
-        let dims: Vec<usize> = op
+        let shape = self.value_type(op.operands[0]).shape().unwrap_or(&[]);
+        let mut sizes: Vec<usize> =
+            shape.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
+        let mut dims: Vec<usize> = op
             .ints_attr("dimensions")
             .unwrap_or(&[])
             .iter()
             .filter_map(|d| usize::try_from(*d).ok())
             .collect();
-        let size = |d: usize| usize::try_from(shape[d]).unwrap_or(0);
-        // Reduced dimensions outermost: then the halves that are folded are contiguous ranges, and
-        // one fold is one pass over slices.
-        let (gone, kept): (Vec<usize>, Vec<usize>) =
-            (0..shape.len()).partition(|d| dims.contains(d));
-        let loops: Vec<(usize, usize)> =
-            gone.iter().chain(&kept).map(|d| (size(*d), places[*d])).collect();
-        let rows: usize = gone.iter().map(|d| size(*d)).product();
-        let row: usize = kept.iter().map(|d| size(*d)).product();
-        // The positions of the rows to combine, one after the other.
-        let at = nest_offsets(0, &loops);
+        dims.sort_unstable();
+        let inits: Vec<Rc<KtirElements>> = op.operands[inputs..]
+            .iter()
+            .map(|v| Ok(self.read_value(*v)?.to_elements()))
+            .collect::<Result<_, KtirFault>>()?;
+        // An empty reduction is its initial value, as in MLIR; there is no last row to fold into
+        // it.
+        if dims.iter().any(|d| sizes[*d] == 0) {
+            return Ok(inits);
+        }
         let mut lanes: Vec<KtirElements> = Vec::new();
         for v in &op.operands[..inputs] {
-            lanes.push(self.read_value(*v)?.to_elements().gather(at.iter().copied()));
+            lanes.push((*self.read_value(*v)?.to_elements()).clone());
         }
         let elem = self.value_elem(op.results[0]);
-        let mut left = rows;
+        for d in dims.into_iter().rev() {
+            lanes = self.fold_dimension(op, lanes, &sizes, d, elem)?;
+            sizes.remove(d);
+        }
+        let last = lanes.into_iter().map(Rc::new).collect();
+        Ok(self.fold_halves(op, last, inits, elem)?.into_iter().map(Rc::new).collect())
+    }
+
+    /// Folds one dimension of some tiles away.
+    fn fold_dimension(
+        &mut self,
+        op: &'m KtirOp,
+        lanes: Vec<KtirElements>,
+        sizes: &[usize],
+        d: usize,
+        elem: KtirElem,
+    ) -> Result<Vec<KtirElements>, KtirFault> {
+        let shape: Vec<i64> = sizes.iter().map(|n| i64::try_from(*n).unwrap_or(0)).collect();
+        let places = row_major_strides(&shape);
+        // The folded dimension outermost: then the halves are contiguous ranges, and one fold is one pass over slices.
+        let others = (0..sizes.len()).filter(|k| *k != d);
+        let loops: Vec<(usize, usize)> =
+            std::iter::once(d).chain(others).map(|k| (sizes[k], places[k])).collect();
+        let row: usize = loops[1..].iter().map(|l| l.0).product();
+        let at = nest_offsets(0, &loops);
+        let lanes: Vec<KtirElements> =
+            lanes.iter().map(|data| data.gather(at.iter().copied())).collect();
+        self.fold_rows(lanes, sizes[d], row, |core, a, b| core.fold_halves(op, a, b, elem))
+    }
+
+    /// Folds one dimension of a tile with a named operation.
+    fn fold_with(
+        &mut self,
+        kind: KtirOpKind,
+        lanes: KtirElements,
+        sizes: &[usize],
+        d: usize,
+        elem: KtirElem,
+    ) -> Result<KtirElements, KtirFault> {
+        let shape: Vec<i64> = sizes.iter().map(|n| i64::try_from(*n).unwrap_or(0)).collect();
+        let places = row_major_strides(&shape);
+        let others = (0..sizes.len()).filter(|k| *k != d);
+        let loops: Vec<(usize, usize)> =
+            std::iter::once(d).chain(others).map(|k| (sizes[k], places[k])).collect();
+        let row: usize = loops[1..].iter().map(|l| l.0).product();
+        let rows = lanes.gather(nest_offsets(0, &loops).into_iter());
+        let folded = self.fold_rows(vec![rows], sizes[d], row, |core, a, b| {
+            Ok(vec![core.apply_combiner(kind, &[a[0].clone(), b[0].clone()], elem)?])
+        })?;
+        Ok(folded.into_iter().next().unwrap_or(KtirElements::zeros(elem, 0)))
+    }
+
+    /// Folds `left` rows of `row` elements each into one.
+    fn fold_rows(
+        &mut self,
+        mut lanes: Vec<KtirElements>,
+        mut left: usize,
+        row: usize,
+        mut fold: impl FnMut(
+            &mut Self,
+            Vec<Rc<KtirElements>>,
+            Vec<Rc<KtirElements>>,
+        ) -> Result<Vec<KtirElements>, KtirFault>,
+    ) -> Result<Vec<KtirElements>, KtirFault> {
         // The tree of the upstream interpreter: halves onto each other, each level rounded. A
         // running sum would round in another order and give other bits.
         while left > 1 {
@@ -255,7 +338,7 @@ impl<'m> KtirCore<'m> {
             let part = |from: usize, to: usize| -> Vec<Rc<KtirElements>> {
                 lanes.iter().map(|d| Rc::new(d.slice_range(from * row..to * row))).collect()
             };
-            let mut folded = self.fold_halves(op, part(0, half), part(half, 2 * half), elem)?;
+            let mut folded = fold(self, part(0, half), part(half, 2 * half))?;
             if left % 2 == 1 {
                 for (to, tail) in folded.iter_mut().zip(part(2 * half, left)) {
                     to.append(&tail);
@@ -264,17 +347,7 @@ impl<'m> KtirCore<'m> {
             lanes = folded;
             left = half + left % 2;
         }
-        let inits: Vec<Rc<KtirElements>> = op.operands[inputs..]
-            .iter()
-            .map(|v| Ok(self.read_value(*v)?.to_elements()))
-            .collect::<Result<_, KtirFault>>()?;
-        // An empty reduction is its initial value, as in MLIR; there is no last row to fold into
-        // it.
-        if rows == 0 {
-            return Ok(inits);
-        }
-        let last = lanes.into_iter().map(Rc::new).collect();
-        Ok(self.fold_halves(op, last, inits, elem)?.into_iter().map(Rc::new).collect())
+        Ok(lanes)
     }
 
     fn fold_halves(
@@ -293,10 +366,65 @@ impl<'m> KtirCore<'m> {
                 let n = a.first().map_or(0, |d| d.len());
                 let args = [a, b].concat();
                 let out =
-                    self.run_lanes(&op.regions[0], args, n, &|_| KtirElements::I(Vec::new()))?;
+                    self.run_lanes(&op.regions[0], args, n, &|_| KtirElements::I(Vec::new()), &[])?;
                 Ok(out.into_iter().map(|d| (*d).clone()).collect())
             }
         }
+    }
+
+    /// Runs a generic whose body ends in a sum, product, maximum or minimum with its output: all points at once, with
+    /// the neutral element as the output, then the reduction loops as a tree, the last one first. `None` for any other
+    /// body.
+    fn run_tree_generic(
+        &mut self,
+        op: &'m KtirOp,
+        inputs: usize,
+        sizes: &[usize],
+    ) -> Result<Option<Rc<KtirElements>>, KtirFault> {
+        let maps = op.maps_attr("indexing_maps");
+        let iterators = op.words_attr("iterator_types");
+        let kept: Vec<usize> = (0..sizes.len()).filter(|d| iterators[*d] == "parallel").collect();
+        let body = &op.regions[0];
+        let Some(combiner) = find_tree_combiner(body, inputs) else { return Ok(None) };
+        // Outputs that are not the parallel loops in their order keep elements that no point reaches.
+        let plain = maps[inputs].selected_dims().as_ref() == Some(&kept);
+        let empty = sizes.contains(&0);
+        if kept.len() == sizes.len() || op.operands.len() != inputs + 1 || !plain || empty {
+            return Ok(None);
+        }
+        let elem = self.value_elem(op.results[0]);
+        let neutral = match combiner.kind {
+            KtirOpKind::AddF => KtirElements::F(vec![0.0]),
+            KtirOpKind::MulF => KtirElements::F(vec![1.0]),
+            KtirOpKind::MaximumF => KtirElements::F(vec![f32::NEG_INFINITY]),
+            KtirOpKind::MinimumF => KtirElements::F(vec![f32::INFINITY]),
+            KtirOpKind::AddI => KtirElements::I(vec![0]),
+            _ => KtirElements::I(vec![1]),
+        };
+        let space = KtirLoopNest { sizes: sizes.to_vec() };
+        let n = space.charge_points(&self.meter)?;
+        let nodes: usize = maps.iter().map(KtirAffineMap::count_nodes).sum();
+        self.meter.take_element_steps((n as u64).saturating_mul(nodes as u64 + 1))?;
+        let _held = self.meter.hold_bytes((n as u64).saturating_mul(8 * (inputs as u64 + 2)))?;
+        let all: Vec<usize> = (0..sizes.len()).collect();
+        let mut args = Vec::with_capacity(inputs + 1);
+        for (map, v) in maps[..inputs].iter().zip(&op.operands) {
+            let shape = self.value_type(*v).shape().unwrap_or(&[]);
+            let at = map_positions(map, shape, sizes, &all, &[], &[])?;
+            args.push(Rc::new(self.read_value(*v)?.to_elements().gather(at.into_iter())));
+        }
+        args.push(Rc::new(neutral.broadcast_to(n)));
+        let at = |d: i64| space.loop_indices(usize::try_from(d).unwrap_or(0));
+        let out = self.run_lanes(body, args, n, &at, sizes)?;
+        let mut lanes = out.first().map_or(KtirElements::zeros(elem, n), |d| (**d).clone());
+        let mut left = sizes.to_vec();
+        for d in (0..sizes.len()).rev().filter(|d| !kept.contains(d)) {
+            lanes = self.fold_with(combiner.kind, lanes, &left, d, elem)?;
+            left.remove(d);
+        }
+        let init = self.read_value(op.operands[inputs])?.to_elements();
+        let last = self.apply_combiner(combiner.kind, &[Rc::new(lanes), init], elem)?;
+        Ok(Some(Rc::new(last)))
     }
 
     /// Runs all points of the parallel loops at once, and the reduction loops step by step.
@@ -315,6 +443,11 @@ impl<'m> KtirCore<'m> {
                     sizes[d] = usize::try_from(*n).unwrap_or(0);
                 }
             }
+        }
+        let results = op.results.first().and_then(|v| self.value_type(*v).shape());
+        self.ledger.record_generic(element_count(results.unwrap_or(&[])));
+        if let Some(out) = self.run_tree_generic(op, inputs, &sizes)? {
+            return Ok(vec![out]);
         }
         // Parallel loops become lanes and reduction loops rounds: every round needs what the one
         // before it put into the outputs.
@@ -367,7 +500,7 @@ impl<'m> KtirCore<'m> {
                     _ => KtirElements::I(vec![0; n]),
                 }
             };
-            outs = self.run_lanes(&op.regions[0], args, n, &index)?;
+            outs = self.run_lanes(&op.regions[0], args, n, &index, &space.sizes)?;
             for d in (0..at.len()).rev() {
                 at[d] += 1;
                 if at[d] < steps.sizes[d] {
@@ -386,6 +519,40 @@ impl<'m> KtirCore<'m> {
         }
         Ok(results)
     }
+}
+
+/// The base and the loops of an operand whose map selects dimensions.
+pub(super) fn map_loops(
+    map: &KtirAffineMap,
+    shape: &[i64],
+    sizes: &[usize],
+    parallel: &[usize],
+) -> Option<(usize, Vec<(usize, usize)>)> {
+    let strides = row_major_strides(shape);
+    let dims = map.selected_dims()?;
+    let step = |d: usize| -> usize {
+        dims.iter().zip(&strides).filter(|(e, _)| **e == d).map(|(_, s)| s).sum()
+    };
+    Some((0, parallel.iter().map(|d| (sizes[*d], step(*d))).collect()))
+}
+
+/// The operation of a body that combines what it computes with its output, if the output is used nowhere else.
+fn find_tree_combiner(body: &KtirBlock, inputs: usize) -> Option<&KtirOp> {
+    let out = *body.args.get(inputs)?;
+    let (end, ops) = body.ops.split_last()?;
+    let [yielded] = end.operands[..] else { return None };
+    let combiner = ops.iter().find(|op| op.results.first() == Some(&yielded))?;
+    let known = matches!(
+        combiner.kind,
+        KtirOpKind::AddF
+            | KtirOpKind::MulF
+            | KtirOpKind::MaximumF
+            | KtirOpKind::MinimumF
+            | KtirOpKind::AddI
+            | KtirOpKind::MulI
+    );
+    let uses = ops.iter().flat_map(|op| &op.operands).filter(|v| **v == out).count();
+    (known && uses == 1 && combiner.operands.contains(&out)).then_some(combiner)
 }
 
 fn operand_positions(

@@ -11,6 +11,8 @@ use crate::ir::{KtirFunction, KtirOp};
 use crate::types::{KtirElem, KtirType};
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The default number of steps of a run: minutes of work.
 pub const DEFAULT_STEPS: u64 = 1 << 30;
@@ -24,6 +26,17 @@ pub const DEFAULT_BYTES: u64 = 4 << 30;
 // limit in operations alone would let one operation on a huge tile cost nothing.
 pub(super) const ELEMENTS_PER_STEP: u64 = 64;
 
+/// Ends a run from another thread: with [`KtirFault::Stopped`], at the next operation.
+#[derive(Debug, Clone, Default)]
+pub struct KtirStopFlag(Arc<AtomicBool>);
+
+impl KtirStopFlag {
+    /// Asks the run to end.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// The used and the allowed steps and bytes.
 #[derive(Debug)]
 pub(super) struct KtirRunBudget {
@@ -31,6 +44,7 @@ pub(super) struct KtirRunBudget {
     max_steps: u64,
     bytes: Cell<u64>,
     max_bytes: u64,
+    stop: KtirStopFlag,
 }
 
 /// Bytes that are released when this value is dropped.
@@ -47,14 +61,18 @@ impl Drop for KtirHeldBytes {
 }
 
 impl KtirRunBudget {
-    pub(super) fn new(max_steps: u64, max_bytes: u64) -> Rc<KtirRunBudget> {
-        Rc::new(KtirRunBudget { steps: Cell::new(0), max_steps, bytes: Cell::new(0), max_bytes })
+    pub(super) fn new(max_steps: u64, max_bytes: u64, stop: &KtirStopFlag) -> Rc<KtirRunBudget> {
+        let (steps, bytes, stop) = (Cell::new(0), Cell::new(0), stop.clone());
+        Rc::new(KtirRunBudget { steps, max_steps, bytes, max_bytes, stop })
     }
 
     /// Charges steps.
     pub(super) fn take_steps(&self, n: u64) -> Result<(), KtirFault> {
         // The request around this run has a budget of its own, which counts the same steps.
         zellige_guard::count_many_steps(usize::try_from(n).unwrap_or(usize::MAX));
+        if self.stop.0.load(Ordering::Relaxed) {
+            return Err(KtirFault::Stopped);
+        }
         let now = self.steps.get().saturating_add(n);
         self.steps.set(now);
         if now > self.max_steps { Err(KtirFault::TooLong(self.max_steps)) } else { Ok(()) }
@@ -80,6 +98,16 @@ impl KtirRunBudget {
         self.check_room(bytes)?;
         self.bytes.set(self.bytes.get() + bytes);
         Ok(())
+    }
+
+    /// Gives bytes back that were charged.
+    pub(super) fn return_bytes(&self, bytes: u64) {
+        self.bytes.set(self.bytes.get().saturating_sub(bytes));
+    }
+
+    /// The steps that were charged.
+    pub(super) fn steps_taken(&self) -> u64 {
+        self.steps.get()
     }
 
     /// Charges bytes until the returned value is dropped.

@@ -12,15 +12,16 @@ use crate::types::{KtirElem, KtirType};
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
+use zellige_machine::CycleModel;
 
 /// For each block, the values that are dead after each of its operations.
 // Keyed by address: the module does not change during a run, and blocks have no number of their
 // own.
-type LastUseDrops = HashMap<*const KtirBlock, Vec<Vec<KtirValue>>>;
+pub(super) type LastUseDrops = HashMap<*const KtirBlock, Vec<Vec<KtirValue>>>;
 
 /// Computes where values die: after the last operation of their block that mentions them, directly
 /// or in a region. A value without a use dies at once.
-fn compute_liveness(module: &KtirModule) -> LastUseDrops {
+pub(super) fn compute_liveness(module: &KtirModule) -> LastUseDrops {
     let mut drops = LastUseDrops::new();
     for f in &module.functions {
         let mut last = HashMap::new();
@@ -118,7 +119,7 @@ impl<'m> KtirCore<'m> {
         id: usize,
         args: &[KtirRunValue],
         capacity: u64,
-        traced: usize,
+        (traced, model): (usize, CycleModel),
         meter: &Rc<KtirRunBudget>,
     ) -> Result<KtirCore<'m>, KtirFault> {
         let mut core = KtirCore {
@@ -129,7 +130,7 @@ impl<'m> KtirCore<'m> {
             calls: Vec::new(),
             used: Rc::default(),
             capacity,
-            ledger: KtirCoreLedger::new(traced),
+            ledger: KtirCoreLedger::new(traced, model),
             turns: HashMap::new(),
             waits: Vec::new(),
             meter: meter.clone(),
@@ -295,6 +296,17 @@ impl<'m> KtirCore<'m> {
         // Core id = z * nx * ny + y * nx + x, so the coordinates are the digits of the id in base
         // (nx, ny, nz).
         i64::try_from(self.id).unwrap_or(0) / before % size(d)
+    }
+
+    /// The number of the core at some coordinates; those that are left out are 0.
+    pub(super) fn find_core(&self, at: &[i64]) -> Result<i64, KtirFault> {
+        let size = |d: usize| self.grid.get(d).copied().unwrap_or(1);
+        let inside = at.iter().enumerate().all(|(d, i)| (0..size(d)).contains(i));
+        if !inside {
+            let shape = (0..at.len()).map(size).collect();
+            return Err(KtirFault::OutOfBounds { index: at.to_vec(), shape });
+        }
+        Ok(at.iter().enumerate().rev().fold(0, |id, (d, i)| id * size(d) + i))
     }
 
     pub(super) fn value_elem(&self, v: KtirValue) -> KtirElem {

@@ -136,6 +136,9 @@ pub enum KtirFault {
         /// What there is.
         limit: u64,
     },
+    /// The run was asked to stop.
+    #[error("the run was stopped")]
+    Stopped,
     /// A tile with too many pieces.
     #[error("{0}")]
     TooLarge(String),
@@ -185,6 +188,7 @@ impl KtirFault {
             KtirFault::TooLong(_) => "too_long",
             KtirFault::OutOfMemory { .. } => "out_of_memory",
             KtirFault::TooLarge(_) => "too_large",
+            KtirFault::Stopped => "stopped",
         }
     }
 }

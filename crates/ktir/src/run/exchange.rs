@@ -58,7 +58,7 @@ pub(super) fn report_deadlock(cores: &[KtirCore<'_>]) -> KtirRunError {
     }
 }
 
-fn find_group(
+pub(super) fn find_group(
     set: &KtirAffineSet,
     groups: &KtirAffineSet,
     core: usize,
@@ -84,7 +84,15 @@ fn find_group(
     }
 }
 
-fn list_group_members(
+/// The order in which a core of a ring folds the partials of others: its own, then those that arrive from the core
+/// before it, and so on around the ring.
+pub(super) fn order_around_ring(from: &[usize], core: usize, cores: usize) -> Vec<usize> {
+    let mut order = from.to_vec();
+    order.sort_by_key(|p| (core + cores.max(1) - p) % cores.max(1));
+    order
+}
+
+pub(super) fn list_group_members(
     set: &KtirAffineSet,
     symbols: &[i64],
     cores: usize,
@@ -191,13 +199,23 @@ impl<'m> KtirCore<'m> {
         match op.kind {
             KtirOpKind::InterReduce | KtirOpKind::ReduceScatter => {
                 let share = (place.len(), position);
-                // The partial of the lowest core is the start value, and the identity is used only
-                // where there is none: beginning with the identity would run the combiner once more
-                // for every consumer.
-                let mut rest = VecDeque::from(partials);
-                match rest.pop_front() {
-                    None => self.deliver_nothing(op)?,
+                let order = order_around_ring(&from, self.id, self.cores);
+                let mut rest: VecDeque<Vec<Rc<KtirElements>>> = order
+                    .iter()
+                    .filter_map(|p| posted.and_then(|all| all.get(p)).cloned())
+                    .collect();
+                // A core begins with its own partial. One that has none begins with the identity, as upstream.
+                let own = if from.contains(&self.id) { rest.pop_front() } else { None };
+                match own {
                     Some(first) => self.combine_partials(op, &first, rest, share)?,
+                    None if rest.is_empty() => self.deliver_nothing(op)?,
+                    None => {
+                        let first = op.operands[1..]
+                            .iter()
+                            .map(|v| Ok(self.read_value(*v)?.to_elements()))
+                            .collect::<Result<Vec<_>, KtirFault>>()?;
+                        self.combine_partials(op, &first, rest, share)?;
+                    }
                 }
             }
             KtirOpKind::Consume | KtirOpKind::Scatter => {

@@ -22,6 +22,9 @@ const ARRAY_ALIGNMENT_BYTES: usize = 128;
 // entry per element and would otherwise outgrow arrays of bytes.
 const NO_WRITER: u16 = u16::MAX;
 
+/// Warnings that are kept; more of the same kind tell nothing new.
+const MAX_WARNINGS: usize = 16;
+
 #[derive(Debug)]
 struct KtirArrayArea {
     name: String,
@@ -40,10 +43,18 @@ pub(super) struct KtirMemory {
     pads: Vec<Vec<u8>>,
     pad_size: usize,
     meter: Rc<KtirRunBudget>,
+    /// Whether accesses beyond arrays are let pass, as ktir-cpu does.
+    compat: bool,
+    /// What was let pass and should be looked at.
+    pub(super) warnings: Vec<String>,
 }
 
 impl KtirMemory {
-    pub(super) fn new(spare: usize, meter: &Rc<KtirRunBudget>) -> Result<KtirMemory, KtirFault> {
+    pub(super) fn new(
+        spare: usize,
+        meter: &Rc<KtirRunBudget>,
+        compat: bool,
+    ) -> Result<KtirMemory, KtirFault> {
         meter.take_bytes(spare as u64)?;
         let mut areas = Vec::new();
         if spare > 0 {
@@ -51,24 +62,15 @@ impl KtirMemory {
             areas.push(KtirArrayArea { name, start: 0, end: spare, unit: 1, writers: Vec::new() });
         }
         let meter = meter.clone();
-        Ok(KtirMemory { bytes: vec![0; spare], areas, pads: Vec::new(), pad_size: 0, meter })
+        let (bytes, pads, warnings) = (vec![0; spare], Vec::new(), Vec::new());
+        Ok(KtirMemory { bytes, areas, pads, pad_size: 0, meter, compat, warnings })
     }
 
     /// Places an array in memory and returns the index of its first element.
     pub(super) fn place_array(&mut self, name: &str, array: &KtirArray) -> Result<i64, KtirFault> {
         let bad = |reason: String| KtirFault::BadArgument { name: name.into(), reason };
         let unit = array.elem.byte_size();
-        // The size has to agree before the copy below, which would panic on a difference.
-        let n =
-            array.shape.iter().try_fold(1_usize, |n, d| n.checked_mul(usize::try_from(*d).ok()?));
-        let want = n.and_then(|n| n.checked_mul(unit));
-        if want != Some(array.bytes.len()) {
-            let have = array.bytes.len();
-            let (elem, shape) = (array.elem, &array.shape);
-            return Err(bad(format!(
-                "has {have} bytes, which are not those of {elem} with shape {shape:?}"
-            )));
-        }
+        check_array_size(name, array)?;
         self.meter.take_bytes(array.bytes.len() as u64)?;
         let start =
             self.bytes.len().max(FIRST_ARRAY_ADDRESS).next_multiple_of(ARRAY_ALIGNMENT_BYTES);
@@ -79,6 +81,10 @@ impl KtirMemory {
         self.bytes[start..end].copy_from_slice(&array.bytes);
         self.areas.push(KtirArrayArea { name: name.into(), start, end, unit, writers: Vec::new() });
         i64::try_from(start / unit).map_err(|_| bad("is too large".to_string()))
+    }
+
+    pub(super) fn is_compatible(&self) -> bool {
+        self.compat
     }
 
     pub(super) fn add_scratchpads(&mut self, cores: usize, size: usize) {
@@ -135,10 +141,17 @@ impl KtirMemory {
                 KtirByteSpace::Global => {
                     // Reading is checked as writing is: a pointer that strays into the next array
                     // reads wrong numbers silently.
-                    self.find_area(*at, end)?;
+                    match self.find_area(*at, end) {
+                        Err(_) if self.compat => {
+                            raw.resize(raw.len() + size, 0);
+                            continue;
+                        }
+                        found => found?,
+                    };
                     let from = usize::try_from(*at).unwrap_or(0);
                     raw.extend_from_slice(&self.bytes[from..from + size]);
                 }
+                KtirByteSpace::Nowhere => raw.resize(raw.len() + size, 0),
                 KtirByteSpace::Pad(core) => {
                     let pad = self.scratchpad_bytes(*core, *at, end)?;
                     let from = usize::try_from(*at).unwrap_or(0);
@@ -168,7 +181,11 @@ impl KtirMemory {
             let part = &raw[i * size..(i + 1) * size];
             match place {
                 KtirByteSpace::Global => {
-                    let area = self.find_area(*at, end)?;
+                    let area = match self.find_area(*at, end) {
+                        Err(_) if self.compat => continue,
+                        found => found?,
+                    };
+                    let same = self.compat && self.bytes[from..from + size] == *part;
                     let area = &mut self.areas[area];
                     // Made on the first write, because inputs are often large and never written.
                     if area.writers.is_empty() {
@@ -184,12 +201,23 @@ impl KtirMemory {
                         // own elements.
                         if *w != NO_WRITER && *w != writer {
                             let (array, other) = (area.name.clone(), usize::from(*w));
+                            // The order does not matter where both write the same.
+                            if same {
+                                if self.warnings.len() < MAX_WARNINGS {
+                                    self.warnings.push(format!(
+                                        "cores {other} and {core} both write element {} of `{array}`, with equal values",
+                                        first + k
+                                    ));
+                                }
+                                break;
+                            }
                             return Err(KtirFault::Race { other, array, element: first + k });
                         }
                         *w = writer;
                     }
                     self.bytes[from..from + size].copy_from_slice(part);
                 }
+                KtirByteSpace::Nowhere => {}
                 KtirByteSpace::Pad(core) => {
                     let pad = self.scratchpad_bytes(*core, *at, end)?;
                     pad[from..from + size].copy_from_slice(part);
@@ -227,6 +255,17 @@ impl KtirMemory {
             }
         }
     }
+}
+
+/// Refuses an array whose bytes are not those of its shape.
+pub(super) fn check_array_size(name: &str, array: &KtirArray) -> Result<(), KtirFault> {
+    let n = array.shape.iter().try_fold(1_usize, |n, d| n.checked_mul(usize::try_from(*d).ok()?));
+    if n.and_then(|n| n.checked_mul(array.elem.byte_size())) == Some(array.bytes.len()) {
+        return Ok(());
+    }
+    let (have, elem, shape) = (array.bytes.len(), array.elem, &array.shape);
+    let reason = format!("has {have} bytes, which are not those of {elem} with shape {shape:?}");
+    Err(KtirFault::BadArgument { name: name.into(), reason })
 }
 
 /// Converts bytes to elements.

@@ -54,7 +54,8 @@ pub(super) fn round_elements(values: &mut [f32], elem: KtirElem) {
 }
 
 /// The nearest binary16, ties to even, without leaving float32: selections only, so that loops vectorise.
-#[inline]
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "loops for every instruction set take it in")]
 pub(super) fn round_f16(x: f32) -> f32 {
     let bits = x.to_bits();
     let magnitude = bits & 0x7fff_ffff;
@@ -187,6 +188,7 @@ pub(super) fn apply_pointwise_kind(
         )),
         KtirOpKind::ExtF
         | KtirOpKind::TruncF
+        | KtirOpKind::ConvertF
         | KtirOpKind::SIToFP
         | KtirOpKind::UIToFP
         | KtirOpKind::FPToSI
@@ -206,7 +208,7 @@ pub(super) fn apply_pointwise_kind(
     }
 }
 
-fn find_unary_function(kind: KtirOpKind) -> Option<Unary> {
+pub(super) fn find_unary_function(kind: KtirOpKind) -> Option<Unary> {
     Some(match kind {
         KtirOpKind::NegF | KtirOpKind::LinalgNegF => Unary::Neg,
         KtirOpKind::Exp | KtirOpKind::SpyreExp | KtirOpKind::LinalgExp => Unary::Exp,
@@ -284,7 +286,12 @@ fn compare_ints(predicate: &str, a: i64, b: i64, elem: KtirElem) -> bool {
     }
 }
 
-fn apply_integer_op(kind: KtirOpKind, a: i64, b: i64, elem: KtirElem) -> Result<i64, KtirFault> {
+pub(super) fn apply_integer_op(
+    kind: KtirOpKind,
+    a: i64,
+    b: i64,
+    elem: KtirElem,
+) -> Result<i64, KtirFault> {
     let (x, y) = (to_unsigned_bits(a, elem), to_unsigned_bits(b, elem));
     let zero = || if b == 0 { Err(KtirFault::DivisionByZero) } else { Ok(()) };
     let shift = u32::try_from(y).ok().filter(|s| *s < elem.value_bits());

@@ -13,7 +13,7 @@ use crate::affine::KtirAffineSet;
 use crate::ir::{DYNAMIC_SIZE, KtirAttr, KtirMemorySpace, KtirOp, KtirValue};
 use crate::number::literal_to_float;
 use crate::op::{KtirOpForm, KtirOpKind};
-use crate::types::{KtirElem, KtirType};
+use crate::types::{KtirElem, KtirType, RuntimeArgument};
 use std::rc::Rc;
 
 impl<'m> KtirCore<'m> {
@@ -72,6 +72,22 @@ impl<'m> KtirCore<'m> {
                         .map(|d| KtirRunValue::I(self.grid_coordinate(d)))
                         .collect());
                 }
+                KtirOpKind::CoreId => {
+                    let at = self.read_ints(&op.operands)?;
+                    KtirRunValue::I(self.find_core(&at)?)
+                }
+                KtirOpKind::RuntimeArgExtract => {
+                    let KtirType::RuntimeArg(text) = self.value_type(op.operands[0]) else {
+                        return Err(KtirFault::Invalid("not a runtime argument".into()));
+                    };
+                    let argument = RuntimeArgument::read(text).map_err(KtirFault::Invalid)?;
+                    let value = self.read_value(op.operands[0])?.as_int();
+                    KtirRunValue::I(match op.word_attr("field") {
+                        Some("granularity") => argument.granularity.unwrap_or(1),
+                        Some("upperbound") => argument.upperbound.unwrap_or(i64::MAX),
+                        _ => value,
+                    })
+                }
                 KtirOpKind::AffineApply => {
                     let Some(map) = op.map_attr("map") else { return Ok(vec![]) };
                     let at = self.read_ints(&op.operands)?;
@@ -117,8 +133,8 @@ impl<'m> KtirCore<'m> {
         let runs = super::access::KtirAccessRuns {
             runs: vec![byte],
             len: 1,
+            parts: vec![],
             index: vec![],
-            index_size: 0,
         };
         self.ledger.record_transfer(&runs, elem.byte_size(), write, self.id, self.cores);
     }
@@ -142,7 +158,7 @@ impl<'m> KtirCore<'m> {
             self.value_elem(op.operands[if op.kind == KtirOpKind::ArithSelect { 1 } else { 0 }]);
         let data = pointwise::apply_pointwise(op, &inputs, from, ty.elem().unwrap_or(from))?;
         let scalar = matches!(ty, KtirType::Scalar(_));
-        self.ledger.record_elements(op.kind.class(), data.len(), scalar);
+        self.ledger.record_elements(op.kind, data.len(), scalar);
         if !scalar {
             self.record_tile_traffic(op);
         }

@@ -237,7 +237,7 @@ impl<'m> KtirCore<'m> {
             .collect::<Result<_, KtirFault>>()?;
         let inputs: Vec<&KtirElements> = values.iter().map(AsRef::as_ref).collect();
         let data = pointwise::apply_pointwise_kind(kind, "", &inputs, elem, elem)?;
-        self.ledger.record_elements(op.kind.class(), data.len(), false);
+        self.ledger.record_elements(op.kind, data.len(), false);
         self.make_tile(ty, data)
     }
 
@@ -309,7 +309,10 @@ impl<'m> KtirCore<'m> {
             }
             KtirElements::I(out.into_iter().map(|v| pointwise::wrap_integer(v, elem)).collect())
         };
-        self.ledger.record_macs((batch * m) as u64 * (k * n) as u64);
+        let macs = (batch * m) as u64 * (k * n) as u64;
+        let batched = op.kind == KtirOpKind::BatchMatmul;
+        self.ledger
+            .record_product(macs, if batched { (batch * m) as u64 * k as u64 } else { macs });
         self.make_tile(ty, data)
     }
 }

@@ -79,7 +79,7 @@ impl KtirParser<'_> {
     }
 
     /// Reads both spellings of a memory space.
-    fn parse_memory_space(&mut self) -> Result<KtirMemorySpace> {
+    pub(super) fn parse_memory_space(&mut self) -> Result<KtirMemorySpace> {
         let start = self.c.next_token_start();
         let names = if self.eat_token("#ktdp.memory_space") {
             ("global", "ct_local", "ct_id")

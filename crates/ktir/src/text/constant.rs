@@ -6,6 +6,9 @@ use crate::types::{KtirElem, KtirType};
 
 impl KtirParser<'_> {
     pub(super) fn parse_constant(&mut self) -> Result<KtirOpParts> {
+        if let Some(parts) = self.parse_braced_constant()? {
+            return Ok(parts);
+        }
         let start = self.c.next_token_start();
         let attrs = self.parse_dict()?;
         if self.eat_word("true") || self.eat_word("false") {
@@ -54,6 +57,36 @@ impl KtirParser<'_> {
         Ok(KtirOpParts::new(vec![], vec![ty.value])
             .with_attr("value", KtirAttr::Literal(resolve_literal(literal, elem)))
             .with_attrs(attrs))
+    }
+
+    /// `{value = 128 : index}` or `{128 : index}`, with or without `: index` behind it: the generic form of MLIR, and a
+    /// short form of it. None where the braces hold something else.
+    fn parse_braced_constant(&mut self) -> Result<Option<KtirOpParts>> {
+        if !self.is_next("{") {
+            return Ok(None);
+        }
+        let at = self.c.next_token_start();
+        let inner = self.text[at + 1..].trim_start();
+        let named = inner.strip_prefix("value").map(str::trim_start);
+        let named = named.and_then(|rest| rest.strip_prefix('='));
+        let literal = |c: char| c.is_ascii_digit() || c == '-' || c == '+';
+        let short = inner.starts_with(literal)
+            || ["true", "false", "dense"].iter().any(|word| inner.starts_with(word));
+        if named.is_none() && !short {
+            return Ok(None);
+        }
+        let rest = named.unwrap_or(inner);
+        self.c.skip_to_place(self.text.len() - rest.len());
+        let parts = self.parse_deeper(Self::parse_constant)?;
+        self.expect_token("}")?;
+        if self.eat_token(":") {
+            let ty = self.parse_type()?;
+            if parts.results.first() != Some(&ty.value) {
+                let message = format!("the constant is not {}", ty.value);
+                return self.syntax_error(ty.span, message, "another type");
+            }
+        }
+        Ok(Some(parts))
     }
 
     fn parse_dense(&mut self, out: &mut Vec<KtirLiteral>) -> Result<()> {

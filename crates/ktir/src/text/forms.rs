@@ -25,6 +25,8 @@ impl KtirParser<'_> {
     fn parse_own_form(&mut self, kind: KtirOpKind) -> Result<KtirOpParts> {
         match kind {
             KtirOpKind::TileId => self.parse_tile_id(),
+            KtirOpKind::CoreId => self.parse_core_id(),
+            KtirOpKind::RuntimeArgExtract => self.parse_runtime_arg_extract(),
             KtirOpKind::MemoryView => self.parse_memory_view(),
             KtirOpKind::DistributedView => self.parse_distributed_view(),
             KtirOpKind::AccessTile => self.parse_access(),

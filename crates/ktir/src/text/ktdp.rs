@@ -3,7 +3,7 @@
 use super::affine::AffineScope;
 use super::parser::{KtirOpParts, KtirParser, Result};
 use crate::affine::{KtirAffineExpr, KtirAffineMap, KtirAffineSet};
-use crate::ir::{KtirAttr, KtirValue};
+use crate::ir::{DYNAMIC_SIZE, KtirAttr, KtirValue};
 use crate::op::KtirOpKind;
 use crate::types::KtirType;
 use zellige_notation::Diagnostic;
@@ -27,6 +27,48 @@ impl KtirParser<'_> {
         Ok(KtirOpParts::new(vec![], types).with_attrs(attrs))
     }
 
+    /// `%x, %y : index`: the coordinates of a core.
+    pub(super) fn parse_core_id(&mut self) -> Result<KtirOpParts> {
+        let operands = self.parse_one_or_more(Self::parse_value)?;
+        let attrs = self.parse_dict()?;
+        self.expect_token(":")?;
+        let ty = self.parse_type()?.value;
+        Ok(KtirOpParts::new(operands, vec![ty]).with_attrs(attrs))
+    }
+
+    /// `value from %arg : !ktdp.runtime_arg<index> -> index`; the type may be written without its name.
+    pub(super) fn parse_runtime_arg_extract(&mut self) -> Result<KtirOpParts> {
+        let what = "value, granularity or upperbound";
+        let Some(field) = self.c.read_word() else {
+            return Err(self.c.refuse_next_token(what));
+        };
+        if !matches!(field.value, "value" | "granularity" | "upperbound") {
+            let message = format!("a runtime argument has no `{}`", field.value);
+            return self.syntax_error(
+                field.span,
+                message,
+                "write value, granularity or upperbound",
+            );
+        }
+        self.expect_word("from")?;
+        let argument = self.parse_value()?;
+        let attrs = self.parse_dict()?;
+        self.expect_token(":")?;
+        let written = if self.is_next("<") {
+            let start = self.c.next_token_start();
+            let value = self.parse_runtime_arg_type()?;
+            Spanned { value, span: start..self.c.last_token_end() }
+        } else {
+            self.parse_type()?
+        };
+        self.check_written_type(argument, &written)?;
+        self.expect_token("->")?;
+        let ty = self.parse_type()?.value;
+        Ok(KtirOpParts::new(vec![argument], vec![ty])
+            .with_attr("field", KtirAttr::Word(field.value.into()))
+            .with_attrs(attrs))
+    }
+
     pub(super) fn parse_memory_view(&mut self) -> Result<KtirOpParts> {
         let ptr = self.parse_value()?;
         self.expect_token(",")?;
@@ -37,9 +79,16 @@ impl KtirParser<'_> {
         self.expect_word("strides")?;
         self.expect_token(":")?;
         let (strides, more) = self.parse_mixed_list()?;
-        let attrs = self.parse_dict()?;
+        let mut attrs = self.parse_dict()?;
         self.expect_token(":")?;
+        self.written_space = None;
         let ty = self.parse_type()?.value;
+        // Some texts say the space in the type of the view.
+        if let Some(space) = self.written_space.take()
+            && !attrs.iter().any(|(name, _)| name == "memory_space")
+        {
+            attrs.push(("memory_space".into(), KtirAttr::Space(space)));
+        }
         Ok(KtirOpParts::new([vec![ptr], dynamic, more].concat(), vec![ty])
             .with_attr("sizes", KtirAttr::Ints(sizes))
             .with_attr("strides", KtirAttr::Ints(strides))
@@ -61,15 +110,49 @@ impl KtirParser<'_> {
         let exprs =
             self.parse_list("]", |p| p.parse_expr(&mut AffineScope::Values(&[], &mut values)))?;
         let attrs = self.parse_dict()?;
-        self.expect_token(":")?;
-        let from = self.parse_type()?;
-        self.check_written_type(view, &from)?;
+        // The type of the view may be left out, because the view has it.
+        if self.eat_token(":") && !self.is_next("->") {
+            let from = self.parse_type()?;
+            self.check_written_type(view, &from)?;
+        }
         self.expect_token("->")?;
-        let ty = self.parse_type()?.value;
+        let ty = self.parse_type()?;
+        let ty = self.complete_access_type(ty, &attrs, "access_tile_set")?;
         let indices = self.build_index_map(values.len(), exprs)?;
         Ok(KtirOpParts::new([vec![view], values].concat(), vec![ty])
             .with_attr("indices", KtirAttr::Map(indices))
             .with_attrs(attrs))
+    }
+
+    /// The type of an access tile, with the sizes that its text leaves out: those of its set.
+    fn complete_access_type(
+        &self,
+        ty: Spanned<KtirType>,
+        attrs: &[(String, KtirAttr)],
+        key: &str,
+    ) -> Result<KtirType> {
+        let KtirType::AccessTile(sizes) = &ty.value else { return Ok(ty.value) };
+        if !sizes.contains(&DYNAMIC_SIZE) {
+            return Ok(ty.value);
+        }
+        let set = attrs.iter().find_map(|(name, attr)| match attr {
+            KtirAttr::Set(set) if name == key => Some(set),
+            _ => None,
+        });
+        let bounds = set.and_then(|set| set.bounding_box(&[])).filter(|b| b.exact);
+        let found = bounds.map(|b| b.extents).filter(|of| {
+            let same = |(size, n): (&i64, &i64)| *size == DYNAMIC_SIZE || size == n;
+            // One unknown size alone stands for a type without brackets.
+            sizes[..] == [DYNAMIC_SIZE] || of.len() == sizes.len() && sizes.iter().zip(of).all(same)
+        });
+        match found {
+            Some(sizes) => Ok(KtirType::AccessTile(sizes)),
+            None => self.syntax_error(
+                ty.span,
+                format!("sizes are left out, and {key} is no box that has them"),
+                "write the sizes",
+            ),
+        }
     }
 
     fn build_index_map(
@@ -142,7 +225,8 @@ impl KtirParser<'_> {
         let operands = [vec![view], sources].concat();
         self.parse_agreeing_types(&operands)?;
         self.expect_token("->")?;
-        let ty = self.parse_type()?.value;
+        let ty = self.parse_type()?;
+        let ty = self.complete_access_type(ty, &attrs, "variables_space_set")?;
         Ok(KtirOpParts::new([operands, captured].concat(), vec![ty])
             .with_attr("variables", KtirAttr::Words(names))
             .with_attr("indirect", KtirAttr::Ints(indirect))

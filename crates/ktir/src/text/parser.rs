@@ -1,6 +1,9 @@
 //! The base of the reader: tokens, names, scopes.
 
-use crate::ir::{KtirAlias, KtirAttr, KtirBlock, KtirOp, KtirSourceSpan, KtirValue, KtirValueDef};
+use crate::ir::{
+    DYNAMIC_SIZE, KtirAlias, KtirAttr, KtirBlock, KtirMemorySpace, KtirOp, KtirSourceSpan,
+    KtirValue, KtirValueDef,
+};
 use crate::op::KtirOpKind;
 use crate::types::KtirType;
 use std::collections::HashMap;
@@ -24,6 +27,8 @@ pub(super) struct KtirParser<'a> {
     pub(super) alias_index: HashMap<&'a str, usize>,
     /// Names and numbers of the affine expression being read.
     pub(super) leaves: usize,
+    /// The memory space that the last type of a view names.
+    pub(super) written_space: Option<KtirMemorySpace>,
     /// Values of the function being read.
     pub(super) values: Vec<KtirValueDef>,
     scopes: Vec<HashMap<String, KtirValue>>,
@@ -67,6 +72,7 @@ impl<'a> KtirParser<'a> {
             aliases: Vec::new(),
             alias_index: HashMap::new(),
             leaves: 0,
+            written_space: None,
             values: Vec::new(),
             scopes: Vec::new(),
             depth: 0,
@@ -279,6 +285,11 @@ impl<'a> KtirParser<'a> {
             // Older texts write the groups elsewhere. A type that is written without groups
             // therefore matches a future with any groups.
             (KtirType::TileFuture(a, _), KtirType::TileFuture(b, None)) => a == b,
+            // Sizes that are left out match any.
+            (KtirType::AccessTile(a), KtirType::AccessTile(b)) => {
+                let same = |(x, y): (&i64, &i64)| *y == DYNAMIC_SIZE || x == y;
+                b[..] == [DYNAMIC_SIZE] || a.len() == b.len() && a.iter().zip(b).all(same)
+            }
             (a, b) => a == b,
         };
         if same {

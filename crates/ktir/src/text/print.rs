@@ -49,6 +49,7 @@ fn structural_attributes(kind: KtirOpKind) -> &'static [&'static str] {
         KtirOpKind::CmpF | KtirOpKind::CmpI => &["predicate", "fastmath"],
         KtirOpKind::MemoryView => &["sizes", "strides"],
         KtirOpKind::AccessTile => &["indices"],
+        KtirOpKind::RuntimeArgExtract => &["field"],
         KtirOpKind::IndirectTile => &["variables", "indirect", "subscripts"],
         KtirOpKind::Produce => &["producer_tiles_per_group"],
         KtirOpKind::Generic => &["inputs"],

@@ -1,6 +1,7 @@
 //! Reads types.
 
 use super::parser::{KtirParser, Result};
+use crate::ir::{DYNAMIC_SIZE, KtirMemorySpace};
 use crate::types::{KtirElem, KtirType};
 use zellige_notation::Diagnostic;
 use zellige_notation::cursor::Spanned;
@@ -22,20 +23,14 @@ impl KtirParser<'_> {
             return self.parse_tile_future_type();
         }
         if self.eat_token("!ktdp.runtime_arg") {
-            self.expect_token("<")?;
-            let at = self.c.next_token_start();
-            let len = self.balanced_length(at, &['>']);
-            let text = self.text[at..at + len].trim().to_string();
-            self.c.skip_to_place(at + len);
-            self.expect_token(">")?;
-            return Ok(KtirType::RuntimeArg(text));
+            return self.parse_runtime_arg_type();
         }
         if self.is_next("<") {
             let at = self.c.next_token_start();
             let tail = self.text[at + 1..].trim_start();
             // An access tile's shape begins with a digit, or directly with `index` when it has rank
             // 0; a future begins with a type in parentheses or with `tensor`.
-            return if tail.starts_with(|c: char| c.is_ascii_digit() || c == 'i') {
+            return if tail.starts_with(|c: char| c.is_ascii_digit() || c == 'i' || c == '?') {
                 self.parse_access_tile_type()
             } else {
                 self.parse_tile_future_type()
@@ -72,10 +67,26 @@ impl KtirParser<'_> {
         }
     }
 
+    /// `<index, granularity = 4>`, word for word.
+    pub(super) fn parse_runtime_arg_type(&mut self) -> Result<KtirType> {
+        self.expect_token("<")?;
+        let at = self.c.next_token_start();
+        let len = self.balanced_length(at, &['>']);
+        let text = self.text[at..at + len].trim().to_string();
+        self.c.skip_to_place(at + len);
+        self.expect_token(">")?;
+        Ok(KtirType::RuntimeArg(text))
+    }
+
     fn parse_access_tile_type(&mut self) -> Result<KtirType> {
         let start = self.c.next_token_start();
+        if !self.is_next("<") {
+            return Ok(KtirType::AccessTile(vec![DYNAMIC_SIZE]));
+        }
         let (shape, elem) = self.parse_shaped()?;
-        let fixed: Option<Vec<i64>> = shape.iter().copied().collect();
+        // Sizes that are left out come from the set of the access.
+        let fixed: Option<Vec<i64>> =
+            shape.iter().map(|n| Some(n.unwrap_or(DYNAMIC_SIZE))).collect();
         match fixed {
             Some(shape) if elem == KtirElem::Index => Ok(KtirType::AccessTile(shape)),
             _ => {
@@ -148,12 +159,39 @@ impl KtirParser<'_> {
             return Err(d.with_help(format!("element types are {}", names.join(", "))));
         };
         if self.is_next(",") {
+            if let Some(space) = self.parse_type_space()? {
+                self.written_space = Some(space);
+                self.expect_token(">")?;
+                return Ok((shape, elem));
+            }
             let at = self.c.next_token_start();
             let message = "layouts and spaces belong to the view, not to its type";
             return self.syntax_error(at..at + 1, message, "expected `>`");
         }
         self.expect_token(">")?;
         Ok((shape, elem))
+    }
+
+    /// `, "HBM"` or `, #ktdp.memory_space<..>` in the type of a view; none where something else follows the comma.
+    fn parse_type_space(&mut self) -> Result<Option<KtirMemorySpace>> {
+        let at = self.c.next_token_start();
+        let rest = self.text[at + 1..].trim_start();
+        let known = [
+            ("\"HBM\"", KtirMemorySpace::Global),
+            ("\"global\"", KtirMemorySpace::Global),
+            ("\"LX\"", KtirMemorySpace::Local(None)),
+            ("\"ct_local\"", KtirMemorySpace::Local(None)),
+        ];
+        let quoted = known.iter().find(|(name, _)| rest.starts_with(name));
+        if let Some((name, space)) = quoted {
+            self.c.skip_to_place(self.text.len() - rest.len() + name.len());
+            return Ok(Some(*space));
+        }
+        if rest.starts_with("#ktdp.") {
+            self.expect_token(",")?;
+            return Ok(Some(self.parse_memory_space()?));
+        }
+        Ok(None)
     }
 
     /// `T`, or `(T, U)`, or `()`.

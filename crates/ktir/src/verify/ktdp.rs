@@ -4,7 +4,7 @@ use super::{KtirChecker, Result, broken_rule, ensure_rule};
 use crate::affine::{KtirAffineMap, KtirAffineSet};
 use crate::ir::{DYNAMIC_SIZE, KtirAttr, KtirOp};
 use crate::op::KtirOpKind;
-use crate::types::{KtirElem, KtirType};
+use crate::types::{KtirElem, KtirType, RuntimeArgument};
 
 /// The largest set, in points, whose points are counted here. A larger set that is not a box is
 /// checked when it runs.
@@ -37,6 +37,14 @@ impl<'m> KtirChecker<'m> {
                     }),
                 }
             }
+            KtirOpKind::CoreId => {
+                ensure_rule(op, (1..=3).contains(&o.len()) && op.results.len() == 1, || {
+                    "takes one to three coordinates and gives an index".into()
+                })?;
+                self.check_index_types(op, o)?;
+                self.check_index_types(op, &op.results)
+            }
+            KtirOpKind::RuntimeArgExtract => self.check_runtime_arg_extract(op),
             KtirOpKind::MemoryView => self.check_memory_view(op),
             KtirOpKind::DistributedView => {
                 ensure_rule(op, !o.is_empty() && op.results.len() == 1, || "joins views".into())?;
@@ -65,6 +73,31 @@ impl<'m> KtirChecker<'m> {
             }
             _ => self.check_produce(op),
         }
+    }
+
+    fn check_runtime_arg_extract(&self, op: &KtirOp) -> Result {
+        self.check_counts(op, 1, 1)?;
+        let KtirType::RuntimeArg(text) = self.value_type(op.operands[0]) else {
+            return broken_rule(op, "takes a runtime argument");
+        };
+        let argument = match RuntimeArgument::read(text) {
+            Ok(argument) => argument,
+            Err(reason) => return broken_rule(op, reason),
+        };
+        let field = op.word_attr("field").unwrap_or_default();
+        let missing = match field {
+            "granularity" => argument.granularity.is_none(),
+            "upperbound" => argument.upperbound.is_none(),
+            _ => false,
+        };
+        ensure_rule(op, !missing, || format!("the runtime argument has no {field}"))?;
+        let result = self.value_type(op.results[0]);
+        // The bounds are counts, whatever the argument is.
+        let value = argument.elem.unwrap_or(KtirElem::Index);
+        let expected = if field == "value" { value } else { KtirElem::Index };
+        ensure_rule(op, *result == KtirType::Scalar(expected), || {
+            format!("{field} is {expected}, not {result}")
+        })
     }
 
     fn check_transfer(

@@ -143,6 +143,7 @@ impl<'m> KtirChecker<'m> {
             // two types of equal width, such as f16 and bf16, has to go through a wider one.
             KtirOpKind::ExtF => fa && fb && wider,
             KtirOpKind::TruncF => fa && fb && narrower,
+            KtirOpKind::ConvertF => fa && fb,
             KtirOpKind::SIToFP | KtirOpKind::UIToFP => !fa && fb,
             KtirOpKind::FPToSI | KtirOpKind::FPToUI => fa && !fb,
             // Exactly one side is `index`: its width is the machine's, so these are the only casts

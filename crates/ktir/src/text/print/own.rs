@@ -24,6 +24,17 @@ impl KtirPrinter<'_> {
         let dict = self.format_dict(op);
         let o = &op.operands;
         let text = match op.kind {
+            KtirOpKind::CoreId => {
+                let ty = self.format_value_types(&op.results);
+                format!(" {}{dict} : {ty}", self.format_values(o))
+            }
+            KtirOpKind::RuntimeArgExtract => format!(
+                " {} from {}{dict} : {} -> {}",
+                op.word_attr("field").unwrap_or_default(),
+                self.format_values(o),
+                self.format_value_types(o),
+                self.format_value_types(&op.results)
+            ),
             KtirOpKind::TileId => format!("{dict} : {}", self.format_value_types(&op.results)),
             KtirOpKind::MemoryView => {
                 let mut more = o[1..].iter();
