@@ -103,6 +103,51 @@ fn parse_running_threads(text: &str) -> Option<usize> {
     (averages == 3 && (1..=all).contains(&running)).then_some(running)
 }
 
+/// What the system keeps about this process.
+#[cfg(all(target_os = "linux", not(miri)))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ProcessStatus {
+    /// Whether it is a copy of another process that has not begun a program of its own.
+    pub(crate) forked: bool,
+    /// Its threads, asleep ones among them.
+    pub(crate) threads: usize,
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+impl ProcessStatus {
+    /// From `/proc/self/stat` (proc_pid_stat(5)).
+    pub(crate) fn read() -> Option<ProcessStatus> {
+        ProcessStatus::parse(&std::fs::read_to_string("/proc/self/stat").ok()?)
+    }
+
+    /// The name of the program may hold any characters, so fields are counted from its last parenthesis on.
+    fn parse(text: &str) -> Option<ProcessStatus> {
+        /// `PF_FORKNOEXEC` of the kernel.
+        const FORKED: u64 = 0x40;
+        let mut fields = text.rsplit_once(") ")?.1.split(' ');
+        let flags: u64 = fields.nth(6)?.parse().ok()?;
+        let threads = fields.nth(10)?.parse().ok()?;
+        Some(ProcessStatus { forked: flags & FORKED != 0, threads })
+    }
+
+    /// Whether this process was begun as a program, so that every thread that its libraries know of is there. `false`
+    /// where the system does not report it.
+    pub(crate) fn is_original() -> bool {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        /// The process that was asked for, and the answer in the lowest bit.
+        static ANSWER: AtomicU64 = AtomicU64::new(0);
+        let process = u64::from(std::process::id());
+        let last = ANSWER.load(Ordering::Relaxed);
+        if last >> 1 == process {
+            return last & 1 == 1;
+        }
+        // Asked once for each process: a fork changes the number, and only the beginning of a program the answer.
+        let original = ProcessStatus::read().is_some_and(|status| !status.forked);
+        ANSWER.store(process << 1 | u64::from(original), Ordering::Relaxed);
+        original
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,6 +166,24 @@ mod tests {
         assert_eq!(parse_running_threads("2.66 1.89 1.00 3/115 16834\n"), Some(3));
         for text in ["", "0.00 0.00 0.00 0/0 0\n", "a b c d e", "1 2 3 -1/5 6", "1 2 3 7"] {
             assert_eq!(parse_running_threads(text), None, "{text}");
+        }
+    }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    #[test]
+    fn the_status_of_a_process_is_read() {
+        let status = ProcessStatus::read().expect("Linux has /proc");
+        assert!(status.threads >= 1);
+        assert!(
+            !status.forked && ProcessStatus::is_original(),
+            "programs of tests are begun by cargo"
+        );
+        let line = "7 (a) b (c)) S 1 7 7 0 -1 4194368 1 0 0 0 2 3 0 0 20 0 17 0 9 8 7";
+        assert_eq!(ProcessStatus::parse(line), Some(ProcessStatus { forked: true, threads: 17 }));
+        let line = line.replace("4194368", "4194304");
+        assert_eq!(ProcessStatus::parse(&line), Some(ProcessStatus { forked: false, threads: 17 }));
+        for text in ["", "7 (a) S 1", "7 (a) S 1 7 7 0 -1 x 1 0 0 0 2 3 0 0 20 0 17"] {
+            assert_eq!(ProcessStatus::parse(text), None, "{text}");
         }
     }
 }
