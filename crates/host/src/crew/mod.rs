@@ -34,6 +34,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use worker::{CrewWorker, IdleWorkers};
 
+#[cfg(all(target_os = "linux", not(miri)))]
+#[doc(hidden)]
+pub use openmp::LoadedOpenMp;
 pub use pool::{POOL_VARIABLE, ThreadPool};
 
 /// Runs `work(0)` to `work(pieces - 1)`, each once, on up to `threads` threads at the same time; on fewer where

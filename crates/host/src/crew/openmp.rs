@@ -88,6 +88,57 @@ impl OpenMpRuntime {
     }
 }
 
+/// A runtime that this program has loaded itself, whose operations stand for those of another library: for
+/// measurements.
+#[doc(hidden)]
+pub struct LoadedOpenMp {
+    runtime: OpenMpRuntime,
+}
+
+impl LoadedOpenMp {
+    /// Loads the runtime of a file, or of a name that the system finds.
+    ///
+    /// # Errors
+    /// A file that cannot be loaded or is no runtime.
+    pub fn load_file(path: &str) -> Result<LoadedOpenMp, String> {
+        let name = CString::new(path).map_err(|_| format!("{path:?} is no name of a file"))?;
+        // It is never closed, because its threads run its code.
+        // SAFETY: a runtime may be loaded at any time, and its initialization needs nothing.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if handle.is_null() {
+            return Err(format!("{path} cannot be loaded"));
+        }
+        // SAFETY: the handle is open.
+        let parallel = unsafe { libc::dlsym(handle, c"GOMP_parallel".as_ptr()) };
+        let runtime = OpenMpRuntime::at_symbol(parallel);
+        runtime
+            .map(|runtime| LoadedOpenMp { runtime })
+            .ok_or_else(|| format!("{path} is no OpenMP runtime with GOMP_parallel"))
+    }
+
+    /// Runs `work` on every thread of the team of this thread, as a parallel operation does. A panic of `work` ends
+    /// the process, because it may not unwind into the runtime.
+    pub fn run_region<F: Fn() + Sync>(&self, work: &F) {
+        extern "C" fn run_work<F: Fn() + Sync>(work: *mut c_void) {
+            // SAFETY: the region ends before the borrow of `run_region` does.
+            unsafe { (*work.cast::<F>())() }
+        }
+        let data = std::ptr::from_ref(work).cast_mut().cast();
+        assert!(
+            crate::cores::ProcessStatus::is_original(),
+            "a forked process has no threads of its parent's runtime"
+        );
+        // SAFETY: `work` may be called by several threads, and a panic ends at the border of the function; the process
+        // is no copy.
+        unsafe { self.runtime.run_team(run_work::<F>, data) }
+    }
+
+    /// Threads of a region of this thread.
+    pub fn threads(&self) -> usize {
+        self.runtime.team_size()
+    }
+}
+
 /// A number that changes whenever a library is loaded or closed; never 0.
 fn library_changes() -> u64 {
     extern "C" fn read_counts(info: *mut libc::dl_phdr_info, _: usize, out: *mut c_void) -> c_int {

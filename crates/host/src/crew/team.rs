@@ -18,7 +18,7 @@ use super::call::{CrewCall, PieceWork};
 use super::openmp::OpenMpRuntime;
 use super::outlook::CoreOutlook;
 use super::pool::ThreadPool;
-use crate::cores::{ProcessStatus, available_cores};
+use crate::cores::{ProcessStatus, available_cores, count_own_threads};
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::panic::resume_unwind;
@@ -162,7 +162,7 @@ enum TeamState {
     Awake,
     /// They sleep, or have lost their cores.
     Asleep,
-    /// It is not known who they are; the runtime has probably begun them or not.
+    /// It is not known who they are. Whether the runtime has begun any is guessed from the threads of the process.
     Unknown { begun: bool },
 }
 
@@ -197,7 +197,7 @@ impl KnownTeam {
         self.members.clear();
         let first = thread_id().cast_unsigned() == process;
         let begun = (first || self.calls >= CALLS_BEFORE_OWN_TEAM)
-            && ProcessStatus::read().is_some_and(|status| status.threads >= team);
+            && count_own_threads().is_some_and(|threads| threads >= team);
         TeamState::Unknown { begun }
     }
 }
@@ -381,7 +381,12 @@ mod tests {
             stop.store(true, Ordering::Relaxed);
             sleeper.thread().unpark();
         });
-        assert_eq!(are_running(&[told.load(Ordering::Relaxed)]), None, "it has ended");
+        // A scope ends when its threads have returned, which is a little before they are gone.
+        let begin = Instant::now();
+        while are_running(&[told.load(Ordering::Relaxed)]).is_some() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "it has ended and is still seen");
+            std::thread::yield_now();
+        }
     }
 
     #[test]
