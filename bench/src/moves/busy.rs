@@ -119,6 +119,19 @@ impl BusyRow {
 /// # Errors
 /// Where it has no plan.
 pub fn busy_row(case: &MoveCase, threads: usize, time: Duration) -> Result<BusyRow, CaseError> {
+    busy_row_behind(case, threads, time, &|| ())
+}
+
+/// As [`busy_row`], with something done before each call that is not counted.
+///
+/// # Errors
+/// Where it has no plan.
+pub(super) fn busy_row_behind(
+    case: &MoveCase,
+    threads: usize,
+    time: Duration,
+    before: &dyn Fn(),
+) -> Result<BusyRow, CaseError> {
     let prepared = PreparedCase::new(case)?;
     let mut times = [Vec::new(), Vec::new()];
     // The first calls plan, start threads and touch pages.
@@ -131,6 +144,7 @@ pub fn busy_row(case: &MoveCase, threads: usize, time: Duration) -> Result<BusyR
     while times[0].len() < 10 || begin.elapsed() < time {
         // In turn, so that a neighbour who comes and goes slows both alike.
         for (times, threads) in times.iter_mut().zip([1, threads]) {
+            before();
             let start = Instant::now();
             prepared.run_move(threads);
             times.push(start.elapsed().as_secs_f64());

@@ -14,6 +14,8 @@ mod random;
 pub mod report;
 mod row;
 mod run;
+#[cfg(target_os = "linux")]
+mod torch;
 
 pub use busy::{BusyNeighbours, BusyRow, MAX_BUSY_RATIO, busy_cases, busy_row, spin_until_eof};
 pub use case::{CaseError, MoveCase, MovedElements};
@@ -23,3 +25,10 @@ pub use peers::{PEERS, PeerAnswer, PeerAnswers, PeerError, PeerOutcome, PeerPair
 pub use random::random_cases;
 pub use row::{MAX_PEER_RATIO, MoveRow, MoveRowError, measure_case_rows, measure_random_pair};
 pub use run::{MeasureOptions, MoveFigures, PreparedCase};
+#[cfg(target_os = "linux")]
+pub use torch::{TorchOperations, torch_rows};
+
+/// Cores that this process may use.
+pub fn core_count() -> usize {
+    zellige_host::available_cores()
+}

@@ -150,8 +150,13 @@ pub fn random_refused(case: &MoveCase, why: &CaseError) -> String {
 
 /// The head of the table of moves beside busy neighbours.
 pub fn busy_header(neighbours: usize, threads: usize) -> String {
+    beside_header(&format!("Busy processes beside it: {neighbours}"), threads)
+}
+
+/// The head of the table of moves beside something else that runs.
+pub fn beside_header(what: &str, threads: usize) -> String {
     format!(
-        "Busy processes beside it: {neighbours}. At most {threads} threads. Ratios of the time on several threads to that \
+        "{what}. At most {threads} threads. Ratios of the time on several threads to that \
          on one: at most {MAX_BUSY_RATIO}.\n\n\
          | case | calls | one thread, median ms | 90 % ms | several, median ms | 90 % ms | ratio, median | 90 % | mean |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|---:|"

@@ -17,6 +17,7 @@ Examples:
   zellige bench moves transpose f32 --peers     cases whose name holds both words, and other libraries
   zellige bench moves --random 100 --peers      random pairs of layouts beside numpy and PyTorch
   zellige bench moves --busy 8                  one thread and several while 8 processes compute
+  zellige bench moves --beside torch            one thread and several right behind parallel operations
   zellige bench compile                         the example graphs under both policies
   zellige bench ktir                            tile kernels on the simulated cores
   zellige bench fidelity                        predicted times beside those of real cards")]
@@ -81,11 +82,15 @@ struct BenchMovesArgs {
     /// Measure what threads are worth beside so many busy processes
     #[arg(long, value_name = "N", conflicts_with_all = ["case", "random", "peers"])]
     busy: Option<u8>,
+    /// Measure what threads are worth right behind operations of PyTorch's threads, or beside 1, 2 and as many busy
+    /// processes as there are cores
+    #[arg(long, value_name = "WHAT", value_enum, conflicts_with_all = ["case", "random", "peers", "busy"])]
+    beside: Option<MeasuredNeighbour>,
     /// Measure the same in other libraries
     #[arg(long)]
     peers: bool,
     /// Measure on these instruction sets, in turns, instead of the one of the process
-    #[arg(long, value_name = "SET,SET", value_delimiter = ',', conflicts_with_all = ["random", "busy"])]
+    #[arg(long, value_name = "SET,SET", value_delimiter = ',', conflicts_with_all = ["random", "busy", "beside"])]
     sets: Vec<String>,
     /// Threads beside one
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -96,6 +101,15 @@ struct BenchMovesArgs {
     /// Write JSON instead of Markdown
     #[arg(long)]
     json: bool,
+}
+
+/// What `--beside` measures moves beside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum MeasuredNeighbour {
+    /// Parallel operations on the OpenMP runtime of PyTorch, in this process
+    Torch,
+    /// Processes that only compute
+    Busy,
 }
 
 pub(crate) fn run_bench(args: &BenchArgs) -> Result<ExitCode> {
@@ -109,10 +123,24 @@ pub(crate) fn run_bench(args: &BenchArgs) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
     };
-    if let Some(neighbours) = args.busy {
-        bench_beside_neighbours(args, neighbours)?;
-        return Ok(ExitCode::SUCCESS);
+    match (args.busy, args.beside) {
+        (Some(neighbours), _) => bench_beside_neighbours(args, &[neighbours])?,
+        (None, Some(MeasuredNeighbour::Busy)) => {
+            let cores = u8::try_from(zellige_bench::moves::core_count()).unwrap_or(u8::MAX);
+            // One of them may fit beside the move, two do not on a small machine, and with one for each core none is
+            // free. Fewer cores than three make some of these the same.
+            let mut counts = vec![1, 2, cores];
+            counts.sort_unstable();
+            counts.dedup();
+            bench_beside_neighbours(args, &counts)?;
+        }
+        (None, Some(MeasuredNeighbour::Torch)) => bench_beside_torch(args)?,
+        (None, None) => return bench_cases(args),
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn bench_cases(args: &BenchMovesArgs) -> Result<ExitCode> {
     match (&args.case, args.random) {
         (Some(text), _) => bench_one_move(args, text)?,
         (None, Some(count)) => bench_random_pairs(args, count)?,
@@ -275,46 +303,107 @@ fn bench_one_move(args: &BenchMovesArgs, text: &str) -> Result<()> {
     args.finish_report(&rows, peers.as_ref(), json!({"planning_ns": planning}))
 }
 
-/// Moves on one thread and on several while other processes run.
-fn bench_beside_neighbours(args: &BenchMovesArgs, neighbours: u8) -> Result<()> {
-    let all = moves::busy_cases();
-    let wanted = |c: &&MoveCase| args.words.iter().all(|w| c.name.contains(w.as_str()));
-    let cases: Vec<&MoveCase> = all.iter().filter(wanted).collect();
+/// The everyday moves whose names hold every word.
+fn wanted_busy_cases(args: &BenchMovesArgs) -> Result<Vec<MoveCase>> {
+    let mut cases = moves::busy_cases();
+    let names: Vec<String> = cases.iter().map(|c| c.name.clone()).collect();
+    cases.retain(|c| args.words.iter().all(|w| c.name.contains(w.as_str())));
     if cases.is_empty() {
-        let names: Vec<&str> = all.iter().map(|c| c.name.as_str()).collect();
         let words = args.words.join("`, `");
         bail!("no case has a name that holds `{words}`; the names are\n  {}", names.join("\n  "));
     }
+    Ok(cases)
+}
+
+/// A fifth of a second for each round, because a scheduler moves processes between cores some hundred times a
+/// second: shorter times would show a single decision of it.
+fn busy_case_time(args: &BenchMovesArgs) -> std::time::Duration {
+    std::time::Duration::from_millis(200 * u64::from(args.rounds))
+}
+
+/// Moves on one thread and on several while so many other processes run.
+fn bench_beside_neighbours(args: &BenchMovesArgs, counts: &[u8]) -> Result<()> {
+    let cases = wanted_busy_cases(args)?;
     let program = std::env::current_exe()?;
-    // Held to the end of the measurement: dropping it ends the processes. They are this program, because another
-    // one that computes without pause may not be installed.
-    let _neighbours = BusyNeighbours::start_neighbours(neighbours.into(), || {
-        let mut command = std::process::Command::new(&program);
-        command.args(["bench", "spin"]);
-        command
-    })?;
     let threads = args.threads.into();
     args.say_conditions()?;
-    args.say_line(&report::busy_header(neighbours.into(), threads))?;
-    // A fifth of a second for each round, because a scheduler moves processes between cores some hundred times a
-    // second: shorter times would show a single decision of it.
-    let time = std::time::Duration::from_millis(200 * u64::from(args.rounds));
+    let mut tables = Vec::new();
+    for neighbours in counts {
+        // Held to the end of the measurement: dropping it ends the processes. They are this program, because another
+        // one that computes without pause may not be installed.
+        let _neighbours = BusyNeighbours::start_neighbours((*neighbours).into(), || {
+            let mut command = std::process::Command::new(&program);
+            command.args(["bench", "spin"]);
+            command
+        })?;
+        args.say_line(&report::busy_header((*neighbours).into(), threads))?;
+        let mut rows = Vec::new();
+        for case in &cases {
+            let row = moves::busy_row(case, threads, busy_case_time(args))?;
+            args.say_line(&report::busy_line(&row))?;
+            rows.push(row.to_json());
+        }
+        args.say_line("\n")?;
+        tables.push((*neighbours, rows));
+    }
+    if args.json {
+        // One table is an object as it always was, several are a list of them.
+        let tables: Vec<Value> = tables
+            .into_iter()
+            .map(|(neighbours, rows)| {
+                json!({
+                    "debug_build": cfg!(debug_assertions), "isa": Isa::process_isa().name(),
+                    "processor": zellige_bench::processor_name(), "threads": args.threads,
+                    "busy": neighbours, "rows": rows,
+                })
+            })
+            .collect();
+        let all = match &tables[..] {
+            [one] => one.clone(),
+            _ => Value::from(tables),
+        };
+        print_json(&all.to_string())?;
+    }
+    Ok(())
+}
+
+/// Moves on one thread and on several, by themselves and right behind operations on PyTorch's runtime.
+#[cfg(target_os = "linux")]
+fn bench_beside_torch(args: &BenchMovesArgs) -> Result<()> {
+    let cases = wanted_busy_cases(args)?;
+    let python = std::env::var("ZELLIGE_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let operations = moves::TorchOperations::start_operations(&python).map_err(|e| anyhow!(e))?;
+    let threads = args.threads.into();
+    args.say_conditions()?;
+    let runtime = operations.describe_runtime();
+    let pool = zellige_movement::ThreadPool::of_process().name();
+    args.say_line(&report::beside_header(
+        &format!("Operations on {runtime}; the pool of threads is `{pool}`"),
+        threads,
+    ))?;
     let mut rows = Vec::new();
-    for case in cases {
-        let row = moves::busy_row(case, threads, time)?;
-        args.say_line(&report::busy_line(&row))?;
-        rows.push(row.to_json());
+    for case in &cases {
+        for row in moves::torch_rows(case, threads, busy_case_time(args), &operations)? {
+            args.say_line(&report::busy_line(&row))?;
+            rows.push(row.to_json());
+        }
     }
     if args.json {
         print_json(
             &json!({
                 "debug_build": cfg!(debug_assertions), "isa": Isa::process_isa().name(),
-                "processor": zellige_bench::processor_name(), "threads": args.threads, "busy": neighbours, "rows": rows,
+                "processor": zellige_bench::processor_name(), "threads": args.threads, "runtime": runtime,
+                "pool": pool, "rows": rows,
             })
             .to_string(),
         )?;
     }
     Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn bench_beside_torch(_: &BenchMovesArgs) -> Result<()> {
+    bail!("--beside torch: OpenMP runtimes are looked for on Linux only")
 }
 
 /// Random pairs, and how many of them another library moves faster.

@@ -205,6 +205,9 @@ pub fn run_program(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Err(why) = zellige_float::Isa::requested_by_variable() {
         return finish_with(Err(anyhow::anyhow!(why)));
     }
+    if let Err(why) = zellige_movement::ThreadPool::requested_by_variable() {
+        return finish_with(Err(anyhow::anyhow!(why)));
+    }
     // A panic inside a guarded call is reported as one line below; the usual message of the runtime would come
     // before it a second time.
     zellige_guard::silence_call_panics();

@@ -103,6 +103,59 @@ fn parse_running_threads(text: &str) -> Option<usize> {
     (averages == 3 && (1..=all).contains(&running)).then_some(running)
 }
 
+/// Threads of this process, asleep ones among them; none where the system does not report it.
+///
+/// The directory `/proc/self/task` has one entry for each thread, and links as a directory of that many has. Its status
+/// takes a microsecond, where reading `/proc/self/stat` takes nine, because that adds up the times of all threads.
+#[cfg(all(target_os = "linux", not(miri)))]
+pub(crate) fn count_own_threads() -> Option<usize> {
+    use std::os::unix::fs::MetadataExt;
+    let links = std::fs::metadata("/proc/self/task").ok()?.nlink();
+    // Two links are those of the directory itself.
+    usize::try_from(links.checked_sub(2)?).ok().filter(|threads| *threads > 0)
+}
+
+/// What the system keeps about how this process began.
+#[cfg(all(target_os = "linux", not(miri)))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ProcessStatus {
+    /// Whether it is a copy of another process that has not begun a program of its own.
+    forked: bool,
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+impl ProcessStatus {
+    /// From `/proc/self/stat` (proc_pid_stat(5)).
+    fn read() -> Option<ProcessStatus> {
+        ProcessStatus::parse(&std::fs::read_to_string("/proc/self/stat").ok()?)
+    }
+
+    /// The name of the program may hold any characters, so fields are counted from its last parenthesis on.
+    fn parse(text: &str) -> Option<ProcessStatus> {
+        /// `PF_FORKNOEXEC` of the kernel.
+        const FORKED: u64 = 0x40;
+        let flags: u64 = text.rsplit_once(") ")?.1.split(' ').nth(6)?.parse().ok()?;
+        Some(ProcessStatus { forked: flags & FORKED != 0 })
+    }
+
+    /// Whether this process was begun as a program, so that every thread that its libraries know of is there. `false`
+    /// where the system does not report it.
+    pub(crate) fn is_original() -> bool {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        /// The process that was asked for, and the answer in the lowest bit.
+        static ANSWER: AtomicU64 = AtomicU64::new(0);
+        let process = u64::from(std::process::id());
+        let last = ANSWER.load(Ordering::Relaxed);
+        if last >> 1 == process {
+            return last & 1 == 1;
+        }
+        // Asked once for each process: a fork changes the number, and only the beginning of a program the answer.
+        let original = ProcessStatus::read().is_some_and(|status| !status.forked);
+        ANSWER.store(process << 1 | u64::from(original), Ordering::Relaxed);
+        original
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,5 +175,39 @@ mod tests {
         for text in ["", "0.00 0.00 0.00 0/0 0\n", "a b c d e", "1 2 3 -1/5 6", "1 2 3 7"] {
             assert_eq!(parse_running_threads(text), None, "{text}");
         }
+    }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    #[test]
+    fn the_status_of_a_process_is_read() {
+        let status = ProcessStatus::read().expect("Linux has /proc");
+        assert!(!status.forked && ProcessStatus::is_original(), "tests are begun as programs");
+        let line = "7 (a) b (c)) S 1 7 7 0 -1 4194368 1 0";
+        assert_eq!(ProcessStatus::parse(line), Some(ProcessStatus { forked: true }));
+        let line = line.replace("4194368", "4194304");
+        assert_eq!(ProcessStatus::parse(&line), Some(ProcessStatus { forked: false }));
+        for text in ["", "7 (a) S 1", "7 (a) S 1 7 7 0 -1 x 1 0 0 0"] {
+            assert_eq!(ProcessStatus::parse(text), None, "{text}");
+        }
+    }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    #[test]
+    fn threads_of_the_process_are_counted() {
+        // Other tests begin and end threads meanwhile, so the number is only bounded.
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..5 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        std::thread::sleep(std::time::Duration::from_millis(1));
+                    }
+                });
+            }
+            let counted = count_own_threads();
+            stop.store(true, Ordering::Relaxed);
+            // A system without the count reports none, and teams are then found by experience alone.
+            assert!(counted.is_none_or(|threads| (6..10_000).contains(&threads)), "{counted:?}");
+        });
     }
 }

@@ -74,3 +74,4 @@ pub use dtypes::MoveDtypes;
 pub use engine::{MoveError, Mover};
 pub use padding::{FillElement, PaddingError, PaddingValue};
 pub use plan::{CopyLoop, CopyNest, FillNest, MovePlan, PlanCost};
+pub use zellige_host::crew::ThreadPool;

@@ -9,9 +9,17 @@
 //!
 //! A call owns its helpers until it ends, so calls from several threads, and calls inside of calls, never wait
 //! for each other.
+//!
+//! Where the process has an OpenMP runtime whose threads are awake, as PyTorch's are for some milliseconds after each
+//! of its operations, a call runs on those instead (`team.rs`), because helpers of ours would take turns with them.
 
 mod call;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod openmp;
 mod outlook;
+mod pool;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod team;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -26,8 +34,15 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use worker::{CrewWorker, IdleWorkers};
 
+#[cfg(all(target_os = "linux", not(miri)))]
+#[doc(hidden)]
+pub use openmp::LoadedOpenMp;
+pub use pool::{POOL_VARIABLE, ThreadPool};
+
 /// Runs `work(0)` to `work(pieces - 1)`, each once, on up to `threads` threads at the same time; on fewer where
 /// the process has fewer cores, or where others use them.
+///
+/// They are those of [`ThreadPool::of_process`]; where the process has an OpenMP runtime, no more than it would use.
 ///
 /// Returns when all of them have. Pieces may run one after the other on one thread, so none may wait for
 /// another. Short ones are best, some ten microseconds.
@@ -35,7 +50,7 @@ use worker::{CrewWorker, IdleWorkers};
 /// # Panics
 /// Where a piece panics, after the pieces that were begun have returned; the others are not begun.
 pub fn share_pieces(threads: usize, pieces: usize, work: &(dyn Fn(usize) + Sync)) {
-    CREW.share_with_helpers(threads, pieces, 1, &|range| range.for_each(work));
+    share_with_pool(threads, pieces, 1, &|range| range.for_each(work));
 }
 
 /// As [`share_pieces`], for pieces that are cheaper together: a thread takes up to `together` that follow one
@@ -46,7 +61,42 @@ pub fn share_piece_ranges(
     together: usize,
     work: &(dyn Fn(Range<usize>) + Sync),
 ) {
-    CREW.share_with_helpers(threads, pieces, together.max(1), work);
+    share_with_pool(threads, pieces, together.max(1), work);
+}
+
+fn share_with_pool(threads: usize, pieces: usize, together: usize, work: &PieceWork<'_>) {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    {
+        let outcome = team::share_with_team(&CREW.outlook, threads, pieces, together, work);
+        if let team::TeamOutcome::NotDone { threads } = outcome {
+            team::with_calls_inside(|| CREW.share_with_helpers(threads, pieces, together, work));
+        }
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    CREW.share_with_helpers(threads, pieces, together, work);
+}
+
+/// The OpenMP runtime that calls of this process may run on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenMpUse {
+    /// Its file.
+    pub path: String,
+    /// Threads that it would use for a call of this thread.
+    pub threads: usize,
+    /// Calls that ran on its threads so far.
+    pub calls: u64,
+}
+
+/// The OpenMP runtime of this process and what it was used for; none where no library has loaded one.
+pub fn openmp_use() -> Option<OpenMpUse> {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    return openmp::OpenMpRuntime::of_process().map(|runtime| OpenMpUse {
+        path: runtime.path().to_owned(),
+        threads: runtime.team_size(),
+        calls: team::count_team_calls(),
+    });
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    None
 }
 
 /// Runs `work` while every call has as many helpers as it wants, on any machine: for tests.

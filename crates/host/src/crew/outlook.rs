@@ -17,6 +17,9 @@ const MAX_ANSWER_AGE: Duration = Duration::from_micros(200);
 /// a moment on every machine.
 const ANSWERS_OF_A_NEIGHBOUR: usize = 3;
 
+/// Threads beside the caller that may be timers and services.
+const MAX_PASSING_THREADS: usize = 2;
+
 /// For one unit of time waited for a helper, so many pass without helpers: at most a thirty-second part of the time is
 /// lost, where the system does not report what runs.
 const PAUSE_PER_WAIT: u32 = 32;
@@ -80,16 +83,30 @@ impl CoreOutlook {
             None => wanted,
             Some(RunningThreads { threads, cores }) => {
                 let ours = self.working.load(Ordering::Relaxed);
-                (cores + self.tolerated_extra_threads()).saturating_sub(threads + ours).min(wanted)
+                let free = cores + self.tolerated_extra_threads(threads);
+                free.saturating_sub(threads + ours).min(wanted)
             }
         }
+    }
+
+    /// Whether the machine has a core for every thread of a team, which may run already or not. One thread too many may be
+    /// gone in a moment; where it stays, the caller has to wait for a member, and experience counts.
+    #[cfg_attr(
+        not(all(target_os = "linux", not(miri))),
+        allow(dead_code, reason = "teams are looked for on Linux")
+    )]
+    pub(super) fn has_room_for_team(&self, team: usize) -> bool {
+        if micros_since_start() < self.alone.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.count_other_threads().is_none_or(|r| r.threads.max(team) <= r.cores + 1)
     }
 
     /// Whether more threads run than there are cores, so that a helper takes the core of another thread.
     pub(super) fn is_crowded(&self) -> bool {
         let crowded = |RunningThreads { threads, cores }| {
             let ours = self.working.load(Ordering::Relaxed).max(1);
-            threads + ours > cores + self.tolerated_extra_threads()
+            threads + ours > cores + self.tolerated_extra_threads(threads)
         };
         !self.is_insisting() && self.count_other_threads().is_some_and(crowded)
     }
@@ -111,12 +128,14 @@ impl CoreOutlook {
     }
 
     /// One thread too many is tolerated at first: a timer or a service may be gone in a moment. A thread that still runs
-    /// at the next answers is a neighbour.
-    fn tolerated_extra_threads(&self) -> usize {
-        usize::from(self.full.load(Ordering::Relaxed) < ANSWERS_OF_A_NEIGHBOUR)
+    /// at the next answers is a neighbour, and so are several, because these do not meet by chance: they are a pool of
+    /// another library that spins after its work, and a helper among them loses its core.
+    fn tolerated_extra_threads(&self, threads: usize) -> usize {
+        let passing = threads <= MAX_PASSING_THREADS + 1;
+        usize::from(passing && self.full.load(Ordering::Relaxed) < ANSWERS_OF_A_NEIGHBOUR)
     }
 
-    fn is_insisting(&self) -> bool {
+    pub(super) fn is_insisting(&self) -> bool {
         self.insisted.load(Ordering::Relaxed) > 0
     }
 
@@ -236,8 +255,11 @@ mod tests {
         ] {
             let strict = spare(threads, cores, working, wanted, ANSWERS_OF_A_NEIGHBOUR);
             assert_eq!(strict.unwrap_or(want), want);
-            // A thread that may be gone in a moment does not count.
-            let want = (want + 1).min(wanted).min((cores + 1).saturating_sub(threads + working));
+            // A thread that may be gone in a moment does not count, and where many run they are neighbours.
+            let passing = usize::from(threads <= MAX_PASSING_THREADS + 1);
+            let want = (want + passing)
+                .min(wanted)
+                .min((cores + passing).saturating_sub(threads + working));
             assert_eq!(spare(threads, cores, working, wanted, 0).unwrap_or(want), want);
         }
     }

@@ -55,6 +55,9 @@ impl CrewWorker {
         let theirs = mail.clone();
         let started = Builder::new().name("zellige".to_owned()).spawn(move || {
             outlook.awake.fetch_add(1, Ordering::Relaxed);
+            // A call inside of a piece would begin a team of this worker beside that of its caller.
+            #[cfg(all(target_os = "linux", not(miri)))]
+            super::team::lead_no_team();
             loop {
                 wait_for_call(outlook, || theirs.full.load(Ordering::Relaxed));
                 if let Some(call) = theirs.take_call() {
