@@ -43,7 +43,7 @@ pub fn render_run_page(report: &Report, collectives: &[ReportedCollective]) -> S
     let folded = FoldedSteps::fold_report(report);
     let title = escape_xml(&report.graph);
     let mut body = String::new();
-    let sections: [(&str, &str, String); 10] = [
+    let sections: [(&str, &str, String); 11] = [
         ("summary", "Summary", summary::render_summary(report)),
         ("graph", "Graph", step_graph::render_step_graph(report, &folded)),
         ("moves", "Moves", tables::render_moves(report, &folded)),
