@@ -55,7 +55,7 @@ pub(crate) struct GraphArgs {
     /// Copy nothing from the scratchpads of one division into those of another (SPYRE_LX_PLANNER_RELAYOUT=0)
     #[arg(long)]
     no_lx_copies: bool,
-    /// One operation after the other, never two at the same time
+    /// One operation after the other, never two at the same time, as in bundles anyway
     #[arg(long)]
     one_by_one: bool,
     /// The value of a symbol of the graph; others take their largest, but those of .onnx have none. Or the
