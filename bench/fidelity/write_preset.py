@@ -78,9 +78,9 @@ lines = [
           f"one core {source(stream, 'reduce_1')}; 8 and 16 {source(stream, 'reduce_8')}"),
     "",
     "[host]",
-    figure("launch", 45, "us",
-           "computed: 204 launches of a Granite prefill leave 66.6 ms idle and 244 of a decoded token 94.5 ms, 37 and 54 us "
-           "for each of our 1808 and 1766 steps, as torch-spyre launches bundles of steps"),
+    figure("launch", 360, "us/bundle",
+           "computed: 204 launches of a Granite prefill leave 66.6 ms idle and 244 of a decoded token 94.5 ms, 326 and 387 us "
+           "each, and 360 us over both; error 34"),
     "",
     "[product]",
     fitted(matmul, "rate", "MAC/ns/core"),

@@ -7,6 +7,7 @@
 //! **Invariant.** Two lowered programs with equal keys differ in names alone, which no later pass looks at, so that
 //! they take the same time.
 
+use crate::bundles::{WaveKind, divide_into_bundles};
 use crate::chain::{PassObserver, plan_steps};
 use crate::choose::{KnownMoves, LayoutAssignment};
 use crate::divide::AnsweredSteps;
@@ -23,7 +24,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use zellige_device::TensorLayout;
 use zellige_graph::{Graph, RequestedMemory, TensorId, TensorOrigin};
-use zellige_machine::SimulatedTime;
+use zellige_machine::{LaunchUnit, SimulatedTime};
 use zellige_stick::StickLayout;
 
 /// How long a run of a program takes, and the program where it was made just now.
@@ -178,9 +179,11 @@ impl PassObserver for ProgramLookup<'_> {
 /// A run of a lowered program takes no less, however its steps are divided and whatever stays in the scratchpads.
 ///
 /// Moves and steps of the host have waves of their own, whose time is known. Of the operations, each of a chain has
-/// another wave, and where they run one by one, every operation.
+/// another wave, and where they run one by one, every operation. Launches of bundles are known, too: where there are
+/// bundles, the steps keep their order.
 fn least_time(lowered: &LoweredProgram, assignment: &LayoutAssignment) -> SimulatedTime {
     let hardware = &lowered.options.hardware;
+    let launch = hardware.step_launch_time();
     let mut alone = SimulatedTime::ZERO;
     // Per buffer and in all, the time of the operations that come one after the other.
     let mut ends: Vec<SimulatedTime> = vec![SimulatedTime::ZERO; lowered.buffers.len()];
@@ -193,13 +196,12 @@ fn least_time(lowered: &LoweredProgram, assignment: &LayoutAssignment) -> Simula
             // bound holds whatever is decided later.
             StepAction::Op(node, _) => {
                 let least = assignment.nodes[node.0].least;
-                let time = hardware.launch_time() + hardware.cycles_to_time(least);
+                let time = launch + hardware.cycles_to_time(least);
                 end += time;
                 sum += time;
             }
             StepAction::Move { .. } | StepAction::Host(..) => {
-                alone +=
-                    hardware.launch_time() + hardware.operation_latency(&step.default.work).time;
+                alone += launch + hardware.operation_latency(&step.default.work).time;
             }
         }
         chain = chain.max(end);
@@ -207,7 +209,21 @@ fn least_time(lowered: &LoweredProgram, assignment: &LayoutAssignment) -> Simula
     }
     // With concurrency, independent operations may share a wave: only those of one chain are certain to follow each
     // other.
-    alone + if lowered.options.concurrent { chain } else { sum }
+    let steps = if lowered.options.runs_side_by_side() { chain } else { sum };
+    alone + steps + bundle_launches(lowered)
+}
+
+/// What the host takes to launch the bundles of a run; nothing where it launches step by step, as launches are a part of
+/// the steps there.
+fn bundle_launches(lowered: &LoweredProgram) -> SimulatedTime {
+    let options = &lowered.options;
+    if options.hardware.launch_unit() == LaunchUnit::Wave {
+        return SimulatedTime::ZERO;
+    }
+    let runs = lowered.steps.iter().filter(|s| !s.load);
+    let kinds: Vec<WaveKind> =
+        runs.map(|s| WaveKind { load: false, kind: s.action.bundle_kind() }).collect();
+    divide_into_bundles(options, &kinds).into_iter().filter_map(|b| b.launch).sum()
 }
 
 /// A choice of layouts for a graph, which lowering makes the same program of.

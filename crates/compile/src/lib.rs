@@ -42,6 +42,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bundles;
 mod chain;
 mod check;
 pub mod choose;
@@ -82,7 +83,7 @@ pub use options::{
 };
 pub use passes::{CompilerPass, PASSES};
 pub use program::{
-    BufferId, BufferLocation, BufferRead, CompiledProgram, ElementOrigin, ProgramBuffer,
-    ProgramStep, StepAction, StepId,
+    BufferId, BufferLocation, BufferRead, BundleId, BundleKind, CompiledProgram, ElementOrigin,
+    ProgramBuffer, ProgramBundle, ProgramStep, StepAction, StepId,
 };
 pub use single_pins::TriedPins;

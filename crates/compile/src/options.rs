@@ -3,7 +3,7 @@
 use crate::error::{CompileError, Result};
 use crate::solve::memory::{self, PlacementPolicy};
 use zellige_device::{KeptDtypes, StoragePolicy};
-use zellige_machine::Hardware;
+use zellige_machine::{Hardware, LaunchUnit};
 use zellige_op::CoverageProfile;
 
 /// Who decides layouts and divisions.
@@ -69,7 +69,8 @@ pub struct CompilerOptions {
     pub scratchpads: Option<PlacementPolicy>,
     /// The part of every scratchpad that plans leave to the backend.
     pub lx_reserved: f64,
-    /// Whether independent operations may run at the same time on different cores.
+    /// Whether independent operations may run at the same time on different cores, where the host launches them one by
+    /// one; see [`runs_side_by_side`](CompilerOptions::runs_side_by_side).
     pub concurrent: bool,
 }
 
@@ -156,6 +157,14 @@ impl CompilerOptions {
     /// Whether composite operations are decomposed.
     pub fn decomposes_ops(&self) -> bool {
         self.decompose.unwrap_or(self.coverage == CoverageProfile::Card)
+    }
+
+    /// Whether independent steps run at the same time on different cores: where it is wanted, and where the host
+    /// launches steps one by one. The program of a bundle is a list that the card goes through, each entry beginning
+    /// when the one before has ended, and no entry describes two operations; so that within a bundle nothing runs
+    /// beside anything else.
+    pub fn runs_side_by_side(&self) -> bool {
+        self.concurrent && self.hardware.launch_unit() == LaunchUnit::Wave
     }
 
     /// Bytes of a core's scratchpad that plans may use.

@@ -3,6 +3,7 @@
 use crate::choose::{CandidateSet, LayoutAssignment, SearchRecord};
 use crate::decisions::{CompileDecisions, DecidedLayouts};
 use crate::options::CompilerOptions;
+use std::ops::Range;
 use zellige_device::{LoopSpan, TensorLayout, WorkDivision};
 use zellige_graph::{Graph, InputRole, NodeId, TensorId};
 use zellige_machine::{OperationLatency, OperationWork, SimulatedTime};
@@ -100,6 +101,14 @@ impl StepAction {
         }
     }
 
+    /// Who does it.
+    pub fn bundle_kind(&self) -> BundleKind {
+        match self {
+            StepAction::Op(..) | StepAction::Move { .. } => BundleKind::Device,
+            StepAction::Host(..) => BundleKind::Host,
+        }
+    }
+
     /// The operation itself.
     pub fn op(&self) -> Option<&TensorOp> {
         match self {
@@ -169,6 +178,44 @@ impl ProgramStep {
     }
 }
 
+/// Who does the steps of a bundle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BundleKind {
+    /// The card.
+    Device,
+    /// The host: an operation that the card falls back on it for.
+    Host,
+}
+
+/// A number of a bundle: its place among all of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BundleId(pub usize);
+
+/// Steps that the host launches at once: one program of the card, prepared once and launched with the addresses of its
+/// arguments; or one step of the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramBundle {
+    /// Its steps, by number.
+    pub steps: Range<usize>,
+    /// Who does them.
+    pub kind: BundleKind,
+    /// Whether it runs when weights are loaded, and not in every run.
+    pub load: bool,
+    /// What the host takes to launch it; none of what is not launched.
+    pub launch: Option<SimulatedTime>,
+    /// When its launch begins, from the beginning of a run (or of loading).
+    pub start: SimulatedTime,
+    /// When its last step ends.
+    pub end: SimulatedTime,
+}
+
+impl ProgramBundle {
+    /// What the host takes to launch it, nothing where it is not launched.
+    pub fn launch_time(&self) -> SimulatedTime {
+        self.launch.unwrap_or(SimulatedTime::ZERO)
+    }
+}
+
 /// A compiled program.
 #[derive(Debug, Clone)]
 pub struct CompiledProgram {
@@ -182,6 +229,8 @@ pub struct CompiledProgram {
     pub buffers: Vec<ProgramBuffer>,
     /// All steps, in an order in which they can run.
     pub steps: Vec<ProgramStep>,
+    /// What the host launches, in order: all steps, each in one bundle.
+    pub bundles: Vec<ProgramBundle>,
     /// The buffers of the graph's inputs, in order.
     pub inputs: Vec<BufferId>,
     /// What the caller gets, in order.
@@ -214,6 +263,30 @@ impl CompiledProgram {
     /// Steps that run once, when weights are loaded.
     pub fn load_steps(&self) -> impl Iterator<Item = (StepId, &ProgramStep)> {
         self.steps.iter().enumerate().filter(|(_, s)| s.load).map(|(i, s)| (StepId(i), s))
+    }
+
+    /// Bundles of every run.
+    pub fn run_bundles(&self) -> impl Iterator<Item = (BundleId, &ProgramBundle)> {
+        self.bundles.iter().enumerate().filter(|(_, b)| !b.load).map(|(i, b)| (BundleId(i), b))
+    }
+
+    /// The bundle of a step.
+    ///
+    /// # Panics
+    /// Of a number that no step has.
+    pub fn bundle_of(&self, step: StepId) -> BundleId {
+        // Bundles are in the order of the steps, none is empty, and together they are all of them.
+        BundleId(self.bundles.partition_point(|b| b.steps.end <= step.0))
+    }
+
+    /// How often the host launches something in a run.
+    pub fn launch_count(&self) -> usize {
+        self.run_bundles().filter(|(_, b)| b.launch.is_some()).count()
+    }
+
+    /// What the host takes in a run to launch its bundles, a part of [`latency`](CompiledProgram::latency).
+    pub fn launch_time(&self) -> SimulatedTime {
+        self.run_bundles().map(|(_, b)| b.launch_time()).sum()
     }
 
     /// The same with what is proved of another choice of layouts for the graph: it holds for all candidates. Where

@@ -3,9 +3,11 @@
 //! Steps run in **waves**. A wave begins when the one before has ended; its steps depend on nothing of
 //! the wave, have different cores, and share the bandwidth of the memory. A step joins a wave as soon as
 //! its operands are there and cores are free, where the wave then ends earlier than the step after it
-//! would; with that, two independent branches that together fit run at the same time. The host launches a
-//! wave as a whole: the device's format has a descriptor for every core. Within an operation, loads overlap
-//! with computation: every operand has two tiles in the scratchpad, one in use while the other is on its way.
+//! would; with that, two independent branches that together fit run at the same time. That is for hosts that launch
+//! steps one by one: they launch a wave as a whole, as the device's format has a descriptor for every core. The program
+//! of a bundle is a list of operations that the card does one after the other, so that there every step is a wave of
+//! its own. Within an operation, loads overlap with computation: every operand has two tiles in the scratchpad, one in
+//! use while the other is on its way.
 //!
 //! Waves come before addresses, as what lives at the same time is decided by them.
 
@@ -103,7 +105,7 @@ impl<'a> WaveScheduler<'a> {
     fn assign_slots(&mut self) -> Vec<StepSlot> {
         let steps = &self.lowered.steps;
         let (total, launch) =
-            (self.lowered.options.cores, self.lowered.options.hardware.launch_time());
+            (self.lowered.options.cores, self.lowered.options.hardware.step_launch_time());
         let mut order: Vec<usize> = Vec::with_capacity(steps.len());
         for load in [true, false] {
             order.extend((0..steps.len()).filter(|i| steps[*i].load == load));
@@ -115,7 +117,7 @@ impl<'a> WaveScheduler<'a> {
                 continue;
             }
             let mut members = vec![lead];
-            if self.lowered.options.concurrent && self.can_share_card(lead) {
+            if self.lowered.options.runs_side_by_side() && self.can_share_card(lead) {
                 let rest = order[at + 1..].iter().copied().filter(|i| slots[*i].is_none());
                 for i in rest.take(MAX_LOOKAHEAD_STEPS) {
                     let fits = self.cores_in_use(&members) + self.works[i].cores.len() <= total;
@@ -184,7 +186,7 @@ impl<'a> WaveScheduler<'a> {
         let others = |waves: &WaveScheduler<'_>| -> SimulatedTime {
             users.iter().filter(|u| !with.contains(u)).map(|u| waves.alone[*u]).sum()
         };
-        let launch = self.lowered.options.hardware.launch_time();
+        let launch = self.lowered.options.hardware.step_launch_time();
         // Compared are the users of the freed results alone; all other steps take the same time in both cases.
         let before = self.wave_time(members) + launch + self.alone[step] + others(self);
         let held: Vec<Rc<OperationWork>> = users.iter().map(|u| self.works[*u].clone()).collect();
@@ -229,7 +231,7 @@ impl<'a> WaveScheduler<'a> {
 
     /// Whether a step beside these ends earlier than after them, where it has a launch of its own.
     fn gains_by_joining(&self, members: &[usize], step: usize) -> bool {
-        let launch = self.lowered.options.hardware.launch_time();
+        let launch = self.lowered.options.hardware.step_launch_time();
         let apart = self.wave_time(members) + launch + self.alone[step];
         let with: Vec<usize> = members.iter().copied().chain([step]).collect();
         self.wave_time(&with) < apart

@@ -129,7 +129,7 @@ impl<'a> Costs<'a> {
         );
         let hardware = &self.options.hardware;
         // A copy is a step more, which the host launches.
-        hardware.operation_latency(&work).cycles + hardware.launch_cycles()
+        hardware.operation_latency(&work).cycles + hardware.step_launch_cycles()
     }
 
     /// Where a copy has the elements of the whole tensor; its views only order dimensions otherwise.

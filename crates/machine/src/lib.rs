@@ -42,7 +42,7 @@ pub use account::{
 pub use charges::{LoopCharge, OperationCharges, PartialSums, SumGroup, sum_unit_work};
 pub use collective::{CardCollective, LinkCost};
 pub use error::{MachineError, Result};
-pub use hardware::{CycleModel, Hardware, Key, parse_sencores};
+pub use hardware::{CycleModel, Hardware, Key, LaunchUnit, parse_sencores};
 pub use ratio::Ratio;
 pub use scratchpad::{
     KERNEL_SCRATCHPAD, ProductOperand, ProductReads, STREAMED_TENSOR_BYTES, plan_product_reads,

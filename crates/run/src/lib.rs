@@ -42,7 +42,7 @@ mod uncompiled;
 
 pub use error::{ProgramRunError, Result};
 pub use host_array::HostArray;
-pub use model::{CHECK_VARIABLE, LoadedModel, RunOutcome};
+pub use model::{BundleCounts, CHECK_VARIABLE, LoadedModel, RunOutcome};
 pub use numbers::{NumberLoss, NumberLossKind};
 pub use timeline::program_timeline;
 pub use uncompiled::run_graph_eagerly;

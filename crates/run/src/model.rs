@@ -7,8 +7,8 @@ use crate::host_array::HostArray;
 use crate::numbers::{NumberLoss, NumberLossKind};
 use std::sync::Arc;
 use zellige_compile::{
-    BufferId, BufferLocation, BufferRead, CompiledProgram, ElementOrigin, ProgramStep, StepAction,
-    check_program,
+    BufferId, BufferLocation, BufferRead, BundleId, CompiledProgram, ElementOrigin, ProgramStep,
+    StepAction, StepId, check_program,
 };
 use zellige_device::RunOp;
 use zellige_device::{Card, DeviceError, LaunchOutcome, PreparedLaunch, PreparedWave};
@@ -43,6 +43,17 @@ pub struct LoadedModel {
     watches: bool,
     /// Numbers that were lost so far, a tensor at most once.
     losses: Vec<NumberLoss>,
+    /// Of every bundle, how often it was launched.
+    launches: Vec<usize>,
+}
+
+/// What became of the bundles of a loaded program so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BundleCounts {
+    /// Bundles that were prepared: each at its first launch and never again, as their addresses are arguments.
+    pub prepared: usize,
+    /// Launches, the first ones included.
+    pub launched: usize,
 }
 
 /// What a run gave.
@@ -112,6 +123,7 @@ impl LoadedModel {
         let prepared = program.steps.iter().map(|_| None).collect();
         let waves = program.steps.iter().map(|_| None).collect();
         let load = SimulatedTime::ZERO;
+        let bundles = program.bundles.len();
         let mut model = LoadedModel {
             program,
             card: card.clone(),
@@ -127,6 +139,7 @@ impl LoadedModel {
             // would read every result once more.
             watches: owns,
             losses: Vec::new(),
+            launches: vec![0; bundles],
         };
         let program = Arc::clone(&model.program);
         for (i, buffer) in program.buffers.iter().enumerate() {
@@ -165,6 +178,23 @@ impl LoadedModel {
     /// The program.
     pub fn program(&self) -> &CompiledProgram {
         &self.program
+    }
+
+    /// How many bundles were prepared and launched so far. Only the first launch of a bundle prepares it.
+    pub fn bundle_counts(&self) -> BundleCounts {
+        BundleCounts {
+            prepared: self.launches.iter().filter(|n| **n > 0).count(),
+            launched: self.launches.iter().fold(0, |sum, n| sum.saturating_add(*n)),
+        }
+    }
+
+    /// Counts the launch of the bundle that begins with a step, if one does.
+    fn count_launch(&mut self, step: usize) {
+        let BundleId(number) = self.program.bundle_of(StepId(step));
+        let bundle = &self.program.bundles[number];
+        if bundle.steps.start == step && bundle.launch.is_some() {
+            self.launches[number] = self.launches[number].saturating_add(1);
+        }
     }
 
     /// The card.
@@ -338,6 +368,7 @@ impl LoadedModel {
 
     fn run_step(&mut self, number: usize) -> Result<()> {
         zellige_calls::record_call!();
+        self.count_launch(number);
         let program = Arc::clone(&self.program);
         let step = &program.steps[number];
         let at = |source: DeviceError| ProgramRunError::Step { step: step.name.clone(), source };

@@ -4,19 +4,28 @@ use zellige_compile::CompiledProgram;
 use zellige_machine::timeline::{Timeline, TimelineEvent, TimelineTrack};
 use zellige_machine::{Hardware, SimulatedTime};
 
-/// The steps of one run in simulated time: a track for the program, with the launches of its waves, and one
+/// The steps of one run in simulated time: a track for the program, with the launches of its bundles, and one
 /// for every core.
 pub fn program_timeline(program: &CompiledProgram) -> Timeline {
     let hardware: &Hardware = &program.options.hardware;
     let steps = program.run_steps().count();
     let mut out = Timeline::new(0, steps * (hardware.core_count() + 3) + 16);
-    let (launch, mut launched) = (hardware.launch_time(), None);
-    for (_, step) in program.run_steps() {
-        // A wave has one launch, drawn before its first step; hardware without a launch time has none to draw.
-        if launch > SimulatedTime::ZERO && launched.replace(step.wave) != Some(step.wave) {
-            let (track, name) = (TimelineTrack::Stream(0), "launch".into());
-            let start = step.start - launch;
-            out.push(TimelineEvent { track, name, start, duration: launch, args: Vec::new() });
+    let mut bundles = program.run_bundles().peekable();
+    for (id, step) in program.run_steps() {
+        // A bundle has one launch, drawn before its first step; hardware without a launch time has none to draw.
+        if let Some((number, bundle)) = bundles.next_if(|(_, b)| b.steps.start == id.0)
+            && bundle.launch_time() > SimulatedTime::ZERO
+        {
+            out.push(TimelineEvent {
+                track: TimelineTrack::Stream(0),
+                name: "launch".into(),
+                start: bundle.start,
+                duration: bundle.launch_time(),
+                args: vec![
+                    ("bundle".to_string(), (number.0 as u64).into()),
+                    ("steps".to_string(), (bundle.steps.len() as u64).into()),
+                ],
+            });
         }
         let totals = step.work.sum_over_cores();
         let args = vec![

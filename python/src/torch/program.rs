@@ -11,7 +11,7 @@ use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde_json::{Value, json};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,7 +21,6 @@ use zellige_compile::{BadVariable, BufferLocation, CompilerOptions, StepAction, 
 use zellige_device::{DeviceError, Tensor};
 use zellige_files::{create_numbered_folder, write_folder};
 use zellige_graph::InputRole;
-use zellige_machine::SimulatedTime;
 use zellige_run::{LoadedModel, ProgramRunError};
 use zellige_stick::StickLayout;
 use zellige_view::page::{self, ReportedCollective};
@@ -370,7 +369,7 @@ impl Program {
         json!({
             "graph": p.graph.name(),
             "latency_us": p.latency().microseconds(),
-            "launch_us": launch_time(p).microseconds(),
+            "launch_us": p.launch_time().microseconds(),
             "load_us": p.load_latency().microseconds(),
             "optimal": p.divided_optimally,
             "decisions": self.source,
@@ -378,10 +377,4 @@ impl Program {
             "buffers": buffers.collect::<Vec<_>>(),
         })
     }
-}
-
-/// What the host takes in a run to launch the steps: once for all that run side by side.
-fn launch_time(program: &zellige_compile::CompiledProgram) -> SimulatedTime {
-    let waves: BTreeSet<_> = program.run_steps().map(|(_, step)| step.wave).collect();
-    waves.iter().map(|_| program.options.hardware.launch_time()).sum()
 }

@@ -12,7 +12,8 @@
 //!    read by nobody later;
 //! 4. what is pinned has the layout of its pin, and the caller gets what the graph returns, in the requested layout;
 //! 5. divisions fit their spaces and the cores, and works and latencies are those of the device;
-//! 6. steps of a wave have different cores, and waves follow each other, each after its launch;
+//! 6. steps of a wave have different cores, bundles are what the host launches at once, and bundles, waves and
+//!    launches follow each other;
 //! 7. a buffer in the scratchpads is whole on every core for its writer and its readers alike, it and
 //!    what steps stream fit beside each other, and what lives at the same time shares no byte;
 //! 8. buffers of the pool that live at the same time share no byte, and are inside it.
@@ -22,14 +23,14 @@ mod memory;
 use crate::choose::demanded_output_layout;
 use crate::error::{CompileError, RefusalWitness, Result};
 use crate::program::{
-    BufferId, BufferLocation, CompiledProgram, ElementOrigin, ProgramStep, StepAction,
+    BufferId, BufferLocation, BundleKind, CompiledProgram, ElementOrigin, ProgramStep, StepAction,
 };
 use std::ops::Range;
 use zellige_device::PlanOp;
 use zellige_device::{TensorLayout, WorkDivision};
 use zellige_graph::{RequestedMemory, TensorId, TensorOrigin};
 use zellige_layout::StridedLayout;
-use zellige_machine::{SimulatedTime, WorkKind};
+use zellige_machine::{LaunchUnit, SimulatedTime, WorkKind};
 
 fn report_broken_rule<T>(tensor: &str, reason: impl Into<String>) -> Result<T> {
     Err(CompileError::Broken {
@@ -53,6 +54,7 @@ pub fn check_program(program: &CompiledProgram) -> Result<()> {
     for step in &program.steps {
         check_device_work(program, step)?;
     }
+    check_bundles(program)?;
     check_waves(program)?;
     memory::check_scratchpads(program)?;
     memory::check_pool(program)
@@ -389,17 +391,77 @@ fn check_device_work(program: &CompiledProgram, step: &ProgramStep) -> Result<()
     Ok(())
 }
 
+/// Bundles are all steps in their order, and each ends where the next step cannot be launched with it.
+fn check_bundles(program: &CompiledProgram) -> Result<()> {
+    let hardware = &program.options.hardware;
+    let on_host = |s: &ProgramStep| matches!(s.action, StepAction::Host(..));
+    let by_bundle = hardware.launch_unit() == LaunchUnit::Bundle;
+    // Two neighbouring steps are launched at once or they are not; that says where every bundle begins, without a look
+    // at the bundles.
+    let is_launched_with = |a: &ProgramStep, b: &ProgramStep| match by_bundle {
+        true => a.load == b.load && !on_host(a) && !on_host(b),
+        false => a.wave == b.wave,
+    };
+    let begins: Vec<usize> = (0..program.steps.len())
+        .filter(|i| *i == 0 || !is_launched_with(&program.steps[i - 1], &program.steps[*i]))
+        .collect();
+    let ends = begins.iter().skip(1).copied().chain([program.steps.len()]);
+    let wanted: Vec<Range<usize>> =
+        begins.iter().copied().zip(ends).map(|(begin, end)| begin..end).collect();
+    for (bundle, wanted) in program.bundles.iter().zip(&wanted) {
+        let first = &program.steps[wanted.start];
+        if bundle.steps != *wanted {
+            let reason = format!(
+                "its bundle has the steps {:?} instead of {wanted:?}",
+                bundle.steps
+            );
+            return report_broken_rule(&first.name, reason);
+        }
+        let host = on_host(first);
+        if bundle.load != first.load || (bundle.kind == BundleKind::Host) != host {
+            return report_broken_rule(&first.name, "its bundle is of another kind");
+        }
+        let launch = (!host || !by_bundle).then(|| hardware.launch_time());
+        if bundle.launch != launch {
+            return report_broken_rule(&first.name, "its bundle has another launch");
+        }
+        let of_bundle = &program.steps[wanted.clone()];
+        let begin = of_bundle.iter().map(|s| s.start).min();
+        let end = of_bundle.iter().map(|s| s.start + s.duration).max();
+        if begin != Some(bundle.start + bundle.launch_time()) || end != Some(bundle.end) {
+            return report_broken_rule(&first.name, "its bundle has other times than its steps");
+        }
+        let sole = |s: &&ProgramStep| of_bundle.iter().filter(|o| o.wave == s.wave).count() == 1;
+        if by_bundle && !of_bundle.iter().all(|s| sole(&s)) {
+            return report_broken_rule(&first.name, "steps of its bundle run at the same time");
+        }
+    }
+    match program.bundles.len() == wanted.len() {
+        true => Ok(()),
+        false => report_broken_rule(
+            program.graph.name(),
+            format!("it has {} bundles instead of {}", program.bundles.len(), wanted.len()),
+        ),
+    }
+}
+
 fn check_waves(program: &CompiledProgram) -> Result<()> {
     let hardware = &program.options.hardware;
+    let begins_bundle = |at: usize| program.bundles.iter().find(|b| b.steps.start == at);
     let mut clocks = [SimulatedTime::ZERO; 2];
     let mut at = 0;
     while at < program.steps.len() {
         let members: Vec<&ProgramStep> =
             program.steps[at..].iter().take_while(|s| s.wave == program.steps[at].wave).collect();
-        at += members.len();
         let clock = &mut clocks[usize::from(members[0].load)];
-        // The host launches a wave when the one before it has ended, and loading has a clock of its own.
-        *clock += hardware.launch_time();
+        // The host launches a bundle when the one before it has ended, and loading has a clock of its own.
+        if let Some(bundle) = begins_bundle(at) {
+            if bundle.start != *clock {
+                return report_broken_rule(&members[0].name, "its bundle is launched too early");
+            }
+            *clock += bundle.launch_time();
+        }
+        at += members.len();
         let all: usize = members.iter().map(|s| s.work.cores.len()).sum();
         let mut cores: Vec<Range<usize>> = Vec::new();
         let mut end = *clock;

@@ -171,9 +171,10 @@ pub(super) fn assign_known(
         let known = choose_by_beam(graph, options, candidates)?;
         assignment = problem.solve_least_sum_from(MAX_TABLE_ENTRIES, &known.nodes)?;
     }
-    // A lower bound for the steps one after the other. Without concurrency every step is a launch of its own, so that
-    // its launch belongs to the bound; no division makes a step faster than its `least`.
-    let launch = options.hardware.launch_cycles();
+    // A lower bound for the steps one after the other. Where the host launches step by step and nothing runs
+    // side by side, every step is a launch of its own, so that its launch belongs to the bound; no division makes a step
+    // faster than its `least`.
+    let launch = options.hardware.step_launch_cycles();
     let least = |a: &OpAlternative| a.least.saturating_add(launch);
     let problem = LayoutProblem::new(graph, options, candidates, &mut moves, least)?;
     assignment.least = problem.solve_least_sum(MAX_TABLE_ENTRIES)?.bound;

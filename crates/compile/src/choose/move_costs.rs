@@ -1,4 +1,4 @@
-//! What moves cost: their launch, and the latency of the plan that the device would move by.
+//! What moves cost: their launch where they have one of their own, and the latency of the plan that the device would move by.
 
 use crate::error::Result;
 use crate::options::CompilerOptions;
@@ -55,9 +55,9 @@ impl<'a> MoveCosts<'a> {
         // division makes it faster.
         let work = moved.device_work("move", WorkKind::Restickify, self.options.cores);
         let hardware = &self.options.hardware;
-        // A move is a wave of its own, so that its launch is a part of its price: two small moves cost more than one
-        // large one.
-        Ok(hardware.operation_latency(&work).cycles.saturating_add(hardware.launch_cycles()))
+        // A move is a wave of its own. Where the host launches waves, its launch is a part of its price: two small
+        // moves cost more than one large one. In a bundle it is launched with the steps around it.
+        Ok(hardware.operation_latency(&work).cycles.saturating_add(hardware.step_launch_cycles()))
     }
 }
 

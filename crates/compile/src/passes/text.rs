@@ -217,8 +217,20 @@ pub(crate) fn print_addresses(addressed: &PlacedDraft) -> String {
 /// When every step runs, on which cores, and what limits it.
 pub(crate) fn print_schedule(program: &CompiledProgram) -> String {
     let mut out = PassText::default();
-    for s in &program.steps {
+    for (i, s) in program.steps.iter().enumerate() {
         let when = if s.load { "load" } else { "run" };
+        if let Some(number) = program.bundles.iter().position(|b| b.steps.start == i) {
+            let bundle = &program.bundles[number];
+            let (start, end) = (bundle.start.microseconds(), bundle.end.microseconds());
+            let launch = match bundle.launch {
+                Some(time) => format!("launched in {:.3} us", time.microseconds()),
+                None => "done by the host".into(),
+            };
+            let steps = bundle.steps.len();
+            out.push_line(format_args!(
+                "bundle {number}, {when} {start:.3} us to {end:.3} us, {launch}, steps: {steps}"
+            ));
+        }
         let cores = match s.action {
             StepAction::Host(..) => 0,
             _ => s.work.cores.len(),

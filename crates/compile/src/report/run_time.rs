@@ -1,7 +1,6 @@
 //! The time of a run as a sum of named terms.
 
 use super::steps::report_dimensions;
-use super::summary::count_launches;
 use crate::program::{CompiledProgram, ProgramStep, StepAction};
 use zellige_machine::{SimulatedTime, TimeTerm};
 use zellige_report::LoopDimension;
@@ -56,7 +55,6 @@ impl RunTime {
 
 /// The time of a run of a program, steps one after the other whether or not some of them may overlap.
 pub fn sum_run_time(program: &CompiledProgram) -> RunTime {
-    let hardware = &program.options.hardware;
     let steps: Vec<StepTime> = program.run_steps().map(|(_, s)| time_step(program, s)).collect();
     let kernels = steps.iter().map(|s| s.time).sum();
     let mut terms: Vec<TimeTerm> = Vec::new();
@@ -69,8 +67,7 @@ pub fn sum_run_time(program: &CompiledProgram) -> RunTime {
             None => terms.push(*term),
         }
     }
-    let launches = count_launches(program);
-    let launch: SimulatedTime = (0..launches).map(|_| hardware.launch_time()).sum();
+    let (launches, launch) = (program.launch_count(), program.launch_time());
     if launch > SimulatedTime::ZERO {
         let meaning = "launches by the host";
         terms.push(TimeTerm { name: "launch", meaning, alone: launch, counted: launch });

@@ -59,7 +59,7 @@ pub(super) fn report_settings(program: &CompiledProgram) -> CompileSettings {
         },
         strict: o.strict,
         scratchpads: o.scratchpads.map(|p| p.name().into()),
-        concurrent: o.concurrent,
+        concurrent: o.runs_side_by_side(),
         mode: o.storage.mode.to_string(),
         keep_fp32: o.storage.keep.float32,
         keep_int64: o.storage.keep.int64,
@@ -69,9 +69,8 @@ pub(super) fn report_settings(program: &CompiledProgram) -> CompileSettings {
 pub(super) fn report_totals(program: &CompiledProgram) -> RunTotals {
     let mut s = RunTotals {
         latency_us: to_microseconds(program.latency()),
-        launch_us: to_microseconds(program.options.hardware.launch_time())
-            * count_launches(program) as f64,
-        launches: count_launches(program),
+        launch_us: to_microseconds(program.launch_time()),
+        launches: program.launch_count(),
         load_us: to_microseconds(program.load_latency()),
         ops: 0,
         moves: 0,
@@ -144,14 +143,6 @@ fn core_steps(program: &CompiledProgram) -> impl Iterator<Item = &ProgramStep> {
     program.run_steps().map(|(_, s)| s).filter(|s| !matches!(s.action, StepAction::Host(..)))
 }
 
-/// How many waves every run launches.
-pub(super) fn count_launches(program: &CompiledProgram) -> usize {
-    let mut waves: Vec<usize> = program.run_steps().map(|(_, s)| s.wave).collect();
-    waves.sort_unstable();
-    waves.dedup();
-    waves.len()
-}
-
 /// The most cores that work at the same time.
 fn max_active_cores(program: &CompiledProgram) -> usize {
     let mut changes: Vec<(SimulatedTime, bool, usize)> = Vec::new();
@@ -213,10 +204,9 @@ pub(super) fn bottleneck_times(program: &CompiledProgram) -> Vec<BottleneckTime>
         unit.steps += 1;
         unit.us += to_microseconds(step.duration);
     }
-    let launch = to_microseconds(program.options.hardware.launch_time());
-    if launch > 0.0 {
-        let steps = count_launches(program);
-        list.push(BottleneckTime { name: "launches".into(), steps, us: launch * steps as f64 });
+    let us = to_microseconds(program.launch_time());
+    if us > 0.0 {
+        list.push(BottleneckTime { name: "launches".into(), steps: program.launch_count(), us });
     }
     list.sort_by(|a, b| b.us.total_cmp(&a.us));
     list
@@ -230,8 +220,9 @@ pub(super) fn report_certificate(program: &CompiledProgram) -> LayoutCertificate
     };
     let gap = share(a.cost, a.bound);
     let hardware = &program.options.hardware;
-    // The bound counts every step as a launch of its own, so that the steps it is compared with are counted so too.
-    let launch = hardware.launch_cycles();
+    // The bound counts every step with a launch where the host launches step by step, so that the steps it is compared
+    // with are counted so too.
+    let launch = hardware.step_launch_cycles();
     let cycles =
         |(_, step): (_, &ProgramStep)| hardware.operation_latency(&step.work).cycles + launch;
     let loading =

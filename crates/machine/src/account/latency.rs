@@ -2,7 +2,7 @@
 
 use super::product::{ProductCycles, ProductRates};
 use super::work::{CoreWork, MemoryTraffic, OperationWork, WorkKind};
-use crate::hardware::{CycleModel, Hardware, Key};
+use crate::hardware::{CycleModel, Hardware, Key, LaunchUnit};
 use crate::ratio::Ratio;
 use crate::time::SimulatedTime;
 use serde::Serialize;
@@ -118,8 +118,8 @@ impl Hardware {
         }
     }
 
-    /// What the host takes to launch a step, or several that run side by side, before the card begins;
-    /// nothing where the preset has no such figure. It is no part of [`Hardware::operation_latency`].
+    /// What the host takes for one launch, before the card begins; nothing where the preset has no such figure. What
+    /// is launched at once is [`Hardware::launch_unit`]. It is no part of [`Hardware::operation_latency`].
     pub fn launch_time(&self) -> SimulatedTime {
         match self.find_figure(Key::Launch) {
             Some(_) => SimulatedTime::from_picoseconds(
@@ -129,15 +129,24 @@ impl Hardware {
         }
     }
 
+    /// What one step more costs in launches: a launch where the host launches step by step, nothing where it launches
+    /// bundles, as a step of the card joins the bundle around it.
+    pub fn step_launch_time(&self) -> SimulatedTime {
+        match self.launch_unit() {
+            LaunchUnit::Wave => self.launch_time(),
+            LaunchUnit::Bundle => SimulatedTime::ZERO,
+        }
+    }
+
     /// The same in cycles of the cores, rounded up.
-    pub fn launch_cycles(&self) -> u64 {
-        match self.find_figure(Key::Launch) {
+    pub fn step_launch_cycles(&self) -> u64 {
+        match (self.find_figure(Key::Launch), self.launch_unit()) {
             // GHz times microseconds are thousands of cycles.
-            Some(_) => self
+            (Some(_), LaunchUnit::Wave) => self
                 .figure_number(Key::Launch)
                 .multiplied_by(self.figure_number(Key::Clock))
                 .ceil_product(1000),
-            None => 0,
+            _ => 0,
         }
     }
 

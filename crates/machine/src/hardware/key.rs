@@ -52,6 +52,8 @@ const BYTE_UNITS: &[(&str, u64)] =
     &[("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
 const LX_BYTES: &[(&str, u64)] = &[("B/core", 1), ("KiB/core", 1 << 10), ("MiB/core", 1 << 20)];
 const GB_S: &[(&str, u64)] = &[("GB/s", 1), ("TB/s", 1000)];
+/// Of a launch: what one launch covers is a part of the unit, see [`LaunchUnit`](super::LaunchUnit).
+const LAUNCH_UNITS: &[(&str, u64)] = &[("us/wave", 1), ("us/bundle", 1)];
 const MILLISECOND_UNITS: &[(&str, u64)] = &[("ms", 1)];
 const MICROSECOND_UNITS: &[(&str, u64)] = &[("us", 1)];
 const SHARE_OF_ALL: &[(&str, u64)] = &[("of the rate of all cores", 1)];
@@ -115,7 +117,7 @@ keys! {
     ProductBatchBlockColumns "product.batch_block_columns" ELEMENTS, FigureKind::Count(64, 1 << 20), Used Unused, "Columns of a block of a batch of products.";
     ProductFanWeight "product.fan_weight" TIMES, FigureKind::Rate, Used Unused, "What a pass over the operand counts that more than twice as many cores share.";
     HostLink "host.link" GB_S, FigureKind::Rate, Needed Needed, "Rate of the link to the host.";
-    Launch "host.launch" MICROSECOND_UNITS, FigureKind::Rate, Used Unused, "What the host takes to launch a step, before the card begins it.";
+    Launch "host.launch" LAUNCH_UNITS, FigureKind::Rate, Used Unused, "What the host takes to launch a wave or a bundle of steps, before the card begins it; the unit says which.";
     LinkBandwidth "link.bandwidth" GB_S, FigureKind::Rate, Used Used, "Rate of a card's link to other cards, per direction.";
     LinkLatency "link.latency" MICROSECOND_UNITS, FigureKind::Rate, Used Used, "What a message between cards takes before its first byte arrives.";
     FirstToken "published.first_token" MILLISECOND_UNITS, FigureKind::Rate, Told Told, "Published time to the first token.";

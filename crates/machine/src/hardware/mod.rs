@@ -51,6 +51,15 @@ impl CycleModel {
     }
 }
 
+/// What the host launches at once: the unit of `host.launch` says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LaunchUnit {
+    /// A step, or several that run side by side (`us/wave`): torch-spyre until May 2026.
+    Wave,
+    /// All steps of the card between two that are not its own (`us/bundle`): torch-spyre of September 2026.
+    Bundle,
+}
+
 /// One figure: its value, and where it comes from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HardwareFigure {
@@ -183,13 +192,25 @@ impl Hardware {
         if row.kind != key::FigureKind::Rate {
             return None;
         }
+        // The unit of a launch says what is launched at once, which another rate does not change.
+        let kept = self.find_figure(key).map(|f| f.unit);
+        let accepted = |unit: &&str| row.units.contains(&(*unit, 1));
+        let unit = kept.filter(accepted).or_else(|| row.units.first().map(|(unit, _)| *unit))?;
         self.figures[key as usize] = Some(HardwareFigure {
             value: FigureValue::Number(number),
             written: text.to_owned(),
-            unit: row.units.first()?.0,
+            unit,
             source: source.to_owned(),
         });
         Some(self)
+    }
+
+    /// What the host launches at once; waves where the preset has no figure for a launch.
+    pub fn launch_unit(&self) -> LaunchUnit {
+        match self.find_figure(Key::Launch).map(HardwareFigure::unit) {
+            Some("us/bundle") => LaunchUnit::Bundle,
+            _ => LaunchUnit::Wave,
+        }
     }
 
     /// How many cores there are.
