@@ -211,7 +211,10 @@ fn compile_graph(
         progress.finish_bar();
         match &args.json {
             Some(_) => print_json(&serde_json::to_string(&explanation)?)?,
-            None => print_text(&format_explanation(&explanation))?,
+            None => {
+                let bundle = summary::describe_maker(&program, &explanation.tensor);
+                print_text(&format!("{}{bundle}", format_explanation(&explanation)))?;
+            }
         }
         return Ok(None);
     }

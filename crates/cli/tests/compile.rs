@@ -82,9 +82,15 @@ fn compile_says_what_was_decided() {
     }
     let json: Value =
         serde_json::from_str(&f.stdout(&["compile", &example("softmax"), "--json"])).expect("JSON");
-    assert_eq!(json["version"], 4);
+    assert_eq!(json["version"], 5);
     assert!(json["summary"]["latency_us"].as_f64().expect("a number") > 0.0);
+    let bundles = f.stdout(&["compile", &example("softmax"), "--hardware", "card-2026-09"]);
+    assert!(bundles.contains("bundles      1 program of"), "{bundles}");
     let explained = f.stdout(&["compile", &example("transposed-sum"), "--explain", "p"]);
+    assert!(
+        explained.contains("made by step ") && explained.contains(" of bundle "),
+        "{explained}"
+    );
     assert!(explained.contains("* ") && explained.contains("sticks of 64"), "{explained}");
     for pass in zellige_compile::PASSES {
         let printed = f.stdout(&["compile", &example("attention"), "--pass", pass.name]);

@@ -183,3 +183,84 @@ fn refusals_say_what_to_do() {
     assert_eq!(note.kind, "bad_cores");
     assert!(note.remedy.unwrap().contains("SENCORES"));
 }
+
+/// What a bundle has in memory, from the lists of steps and tensors alone: of every byte that it names, who else does.
+#[test]
+fn bundles_list_their_steps_launches_and_memory() {
+    let graph = "graph g(x: float16[64, 256], w: float16[256, 256] @weight) {
+        a = linear(x, w)
+        b = softmax(a, dim=1)
+        c = cumsum(b, dim=1)
+        d = mul(c, b)
+        e = sum(d, dim=[0])
+        return e, a
+    }";
+    let graph = text::parse(graph).unwrap();
+    for scratchpads in [None, CompilerOptions::default().scratchpads] {
+        for stack in ["card-2026-05", "card-2026-09"] {
+            let hardware = zellige_machine::Hardware::built_in_preset(stack).unwrap();
+            let options = CompilerOptions { hardware, scratchpads, ..CompilerOptions::default() };
+            let options = CompilerOptions { coverage: CoverageProfile::Card, ..options };
+            let r = report_program(&compile_graph(&graph, &options).unwrap());
+            check_bundles_of_report(stack, &r);
+        }
+    }
+}
+
+fn check_bundles_of_report(stack: &str, r: &Report) {
+    use zellige_report::{BufferPlace, BundleWorker};
+    let run: f64 = r.bundles.iter().filter(|b| !b.load).map(|b| b.us).sum();
+    assert!((run - r.summary.latency_us).abs() < 1e-6, "{stack}");
+    let launched = r.bundles.iter().filter(|b| !b.load && b.launched);
+    assert_eq!(launched.clone().count(), r.summary.launches);
+    assert!((launched.map(|b| b.launch_us).sum::<f64>() - r.summary.launch_us).abs() < 1e-6);
+    // In whose place a tensor is, at the end of all replacements.
+    let root = |mut at: usize| loop {
+        match &r.tensors[at].over {
+            Some(name) => at = r.tensors.iter().position(|t| t.name == *name).unwrap(),
+            None => break at,
+        }
+    };
+    let uses = |step: usize| -> Vec<usize> {
+        let s = &r.steps[step];
+        s.reads.iter().chain(&s.writes).map(|o| root(o.buffer)).collect()
+    };
+    let outputs: Vec<usize> =
+        (0..r.tensors.len()).filter(|t| r.tensors[*t].output).map(root).collect();
+    let mut next = 0;
+    for b in &r.bundles {
+        assert_eq!(b.first_step, next, "{stack}");
+        next += b.steps;
+        let own = b.first_step..next;
+        let kinds = r.steps[own.clone()].iter().map(|s| s.kind == StepKind::Host);
+        assert!(kinds.into_iter().all(|host| host == (b.worker == BundleWorker::Host)));
+        let outside = |t: usize| {
+            let others = (0..r.steps.len()).filter(|s| !own.contains(s));
+            outputs.contains(&t) || others.into_iter().any(|s| uses(s).contains(&t))
+        };
+        let mut arguments: Vec<usize> = own.clone().flat_map(uses).collect();
+        arguments.sort_unstable();
+        arguments.dedup();
+        let of = |place: BufferPlace| {
+            arguments.iter().copied().filter(move |t| r.tensors[*t].place == place)
+        };
+        assert_eq!(b.arguments, of(BufferPlace::Own).collect::<Vec<_>>(), "{stack}");
+        let shared: u64 =
+            of(BufferPlace::Pool).filter(|t| outside(*t)).map(|t| r.tensors[t].bytes).sum();
+        assert_eq!(b.shared_pool_bytes, shared, "{stack}");
+        let alive = |step: usize| -> u64 {
+            let used_until = |t: usize, steps: std::ops::Range<usize>| {
+                steps.into_iter().any(|s| uses(s).contains(&t))
+            };
+            of(BufferPlace::Pool)
+                .filter(|t| !outside(*t))
+                .filter(|t| used_until(*t, own.start..step + 1) && used_until(*t, step..own.end))
+                .map(|t| r.tensors[t].bytes)
+                .sum()
+        };
+        assert_eq!(b.pool_bytes, own.clone().map(alive).max().unwrap(), "{stack}");
+        assert!(b.pool_bytes <= r.summary.pool_peak, "{stack}: one pool holds them all");
+    }
+    assert_eq!(next, r.steps.len());
+    assert!(stack == "card-2026-05" || r.bundles.iter().any(|b| b.shared_pool_bytes > 0));
+}

@@ -11,6 +11,7 @@
 //! | `totals` | totals of a run, the proof about the layouts, the comparison of two policies |
 //! | `buffers` | buffers, their layouts, the moves between two layouts, memory over time |
 //! | `steps` | the steps of the program |
+//! | `bundles` | the steps that the host launches at once |
 //! | `notes` | what deserves the reader's attention |
 //! | `generated` | tests: the schema and the TypeScript, held against these types |
 //! | `explanation` | why a tensor has its layout: an answer of its own, not a part of the report |
@@ -59,6 +60,7 @@ macro_rules! words {
 }
 
 mod buffers;
+mod bundles;
 mod collective;
 mod explanation;
 #[cfg(test)]
@@ -72,6 +74,7 @@ pub use buffers::{
     BufferOrigin, BufferPlace, LayoutSummary, MemoryOccupancy, MoveEnd, ReportedBuffer,
     ReportedMove,
 };
+pub use bundles::{BundleWorker, LaunchUnitName, ReportedBundle};
 pub use collective::ReportedCollective;
 pub use explanation::{CandidateLayout, LayoutExplanation, RequiredMove};
 pub use notes::{HostFallback, NarrowedTensor, ReportNote};
@@ -86,7 +89,7 @@ pub use totals::{BottleneckTime, LayoutCertificate, PolicyComparison, RunTotals}
 /// The version of the format that these types describe.
 // Readers compare it before anything else: a field that is missing or new is an error, because all objects are
 // closed.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// What `zellige compile --json` writes: what the compiler decided, why, and what it costs. Times are
 /// simulated microseconds (`us`) from the beginning of a run; bytes are bytes of device memory, padding
@@ -117,6 +120,8 @@ pub struct Report {
     pub moves: Vec<ReportedMove>,
     /// Every step, moves included, in an order in which they can run.
     pub steps: Vec<ReportedStep>,
+    /// What the host launches, in order: all steps, each in one bundle.
+    pub bundles: Vec<ReportedBundle>,
     /// Bytes in use of one core's scratchpad.
     pub lx: MemoryOccupancy,
     /// Bytes in use of the program's pool of device memory.

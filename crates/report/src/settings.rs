@@ -1,5 +1,6 @@
 //! The hardware and the options of a compilation.
 
+use crate::LaunchUnitName;
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,8 +24,10 @@ pub struct MachineFigures {
     pub sustained_gb_s: f64,
     /// Bandwidth of the link to the host, in GB/s.
     pub host_gb_s: f64,
-    /// What the host takes to launch a step, in microseconds; 0 where the preset has no such figure.
+    /// What the host takes for one launch, in microseconds; 0 where the preset has no such figure.
     pub launch_us: f64,
+    /// What it launches at once.
+    pub launch_unit: LaunchUnitName,
     /// Bytes of a core's scratchpad.
     pub lx_bytes: u64,
     /// Clock of the cores, in GHz.
@@ -94,7 +97,7 @@ pub struct CompileSettings {
     pub strict: bool,
     /// How scratchpads are planned; null where everything stays in device memory.
     pub scratchpads: Option<String>,
-    /// Whether operations may run at the same time.
+    /// Whether operations may run at the same time: in a bundle they follow each other.
     pub concurrent: bool,
     /// How 16-bit floats are stored.
     pub mode: String,

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 pub struct RunTotals {
     /// How long a run takes.
     pub latency_us: f64,
-    /// How much of that the host takes to launch steps.
+    /// How much of that the host takes for launches.
     pub launch_us: f64,
-    /// How often it does: steps that run side by side are launched together.
+    /// How often it launches something: a bundle of steps, or a wave of steps that run side by side.
     pub launches: usize,
     /// How long the moves and operations take that are done once, when weights are loaded.
     pub load_us: f64,
@@ -81,7 +81,7 @@ pub struct LayoutCertificate {
     pub width: usize,
     /// Whether none of the work divisions and scratchpad plans that were considered takes less time.
     pub divisions_optimal: bool,
-    /// Cycles of the steps of a run one after the other, each with its launch, divided and with what the scratchpads
+    /// Cycles of the steps of a run one after the other, each with its launch where steps have one, divided and with what the scratchpads
     /// keep; what is done when weights are loaded counts a thousandth.
     pub steps: u64,
     /// No program with the layouts that were considered has a smaller such sum, however it is divided and whatever its
@@ -108,7 +108,7 @@ pub struct LayoutCertificate {
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BottleneckTime {
-    /// The bottleneck: memory, pt, sfu, lx, ring or host; or the launches of all steps.
+    /// The bottleneck: memory, pt, sfu, lx, ring or host; or the launches by the host.
     pub name: String,
     /// Number of steps in every run that it bounds.
     pub steps: usize,

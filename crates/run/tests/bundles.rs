@@ -42,15 +42,16 @@ fn is_host(program: &CompiledProgram, step: usize) -> bool {
 fn assert_bundles_by_definition(program: &CompiledProgram) {
     let steps = &program.steps;
     let bundle = |step: usize| {
-        let mut own = (0..program.bundles.len()).filter(|b| program.bundles[*b].steps.contains(&step));
+        let mut own =
+            (0..program.bundles.len()).filter(|b| program.bundles[*b].steps.contains(&step));
         let found = own.next().unwrap();
         assert_eq!(own.next(), None, "step {step} is in one bundle");
         found
     };
     for i in 0..steps.len() {
         for j in i..steps.len() {
-            let together = i == j
-                || (i..=j).all(|k| !is_host(program, k) && steps[k].load == steps[i].load);
+            let together =
+                i == j || (i..=j).all(|k| !is_host(program, k) && steps[k].load == steps[i].load);
             assert_eq!(bundle(i) == bundle(j), together, "steps {i} and {j}");
         }
         let kind = program.bundles[bundle(i)].kind;
@@ -152,16 +153,21 @@ fn a_step_of_the_host_ends_a_bundle_and_is_not_launched() {
 #[test]
 fn every_wave_is_a_bundle_where_the_host_launches_waves() {
     let (_, program) = two_fallbacks("card-2026-05");
-    let waves: Vec<Vec<usize>> = program.steps.iter().enumerate().fold(Vec::new(), |mut all, (i, s)| {
-        match all.last_mut() {
-            Some(wave) if program.steps[wave[0]].wave == s.wave => wave.push(i),
-            _ => all.push(vec![i]),
-        }
-        all
-    });
-    let bundles: Vec<Vec<usize>> = program.bundles.iter().map(|b| b.steps.clone().collect()).collect();
+    let waves: Vec<Vec<usize>> =
+        program.steps.iter().enumerate().fold(Vec::new(), |mut all, (i, s)| {
+            match all.last_mut() {
+                Some(wave) if program.steps[wave[0]].wave == s.wave => wave.push(i),
+                _ => all.push(vec![i]),
+            }
+            all
+        });
+    let bundles: Vec<Vec<usize>> =
+        program.bundles.iter().map(|b| b.steps.clone().collect()).collect();
     assert_eq!(bundles, waves);
-    assert!(program.bundles.iter().all(|b| b.launch.is_some()), "the host's steps are counted, too");
+    assert!(
+        program.bundles.iter().all(|b| b.launch.is_some()),
+        "the host's steps are counted, too"
+    );
 }
 
 /// A change of the bundles that makes them wrong.

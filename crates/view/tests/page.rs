@@ -1,8 +1,8 @@
 //! The page of a report: well-formed whatever the names are, and small for many layers.
 
 use zellige_report::{
-    BusyCores, LayoutSummary, LoopDimension, Report, ReportedBuffer, ReportedStep, StepFamily,
-    StepKind, StepOperand,
+    BusyCores, LaunchUnitName, LayoutSummary, LoopDimension, Report, ReportedBuffer,
+    ReportedBundle, ReportedStep, StepFamily, StepKind, StepOperand,
 };
 use zellige_view::page::{ReportedCollective, render_page, render_run_page};
 
@@ -108,6 +108,18 @@ fn an_empty_report_is_a_page() {
 }
 
 /// What a run exchanged is listed with its bytes and times; equal exchanges are one row, and a page without any has no such section.
+#[test]
+fn bundles_are_listed_where_there_are_some() {
+    let mut m = report(2, "m");
+    let bundle = ReportedBundle { steps: m.steps.len(), launched: true, ..Default::default() };
+    m.bundles = vec![bundle];
+    assert!(!render_page(&m).contains("<h2>Bundles</h2>"), "waves are steps");
+    m.machine.launch_unit = LaunchUnitName::Bundle;
+    let page = render_page(&m);
+    well_formed(&page);
+    assert!(page.contains("<h2>Bundles</h2>") && page.contains("the card"));
+}
+
 #[test]
 fn collectives_are_listed() {
     let report = report(2, "name");

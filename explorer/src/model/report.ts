@@ -5,7 +5,7 @@
 /// included.
 export interface Report {
   /// The version of this format.
-  version: 4;
+  version: 5;
   /// The name of the graph.
   graph: string;
   /// The hardware, with the figures that a roofline needs.
@@ -24,6 +24,8 @@ export interface Report {
   moves: ReportedMove[];
   /// Every step, moves included, in an order in which they can run.
   steps: ReportedStep[];
+  /// What the host launches, in order: all steps, each in one bundle.
+  bundles: ReportedBundle[];
   /// Bytes in use of one core's scratchpad.
   lx: MemoryOccupancy;
   /// Bytes in use of the program's pool of device memory.
@@ -54,13 +56,20 @@ export interface MachineFigures {
   sustained_gb_s: number;
   /// Bandwidth of the link to the host, in GB/s.
   host_gb_s: number;
-  /// What the host takes to launch a step, in microseconds; 0 where the preset has no such figure.
+  /// What the host takes for one launch, in microseconds; 0 where the preset has no such figure.
   launch_us: number;
+  /// What it launches at once.
+  launch_unit: LaunchUnitName;
   /// Bytes of a core's scratchpad.
   lx_bytes: number;
   /// Clock of the cores, in GHz.
   clock_ghz: number;
 }
+
+/// What the host launches at once.
+/// "wave": A step, or several that run side by side.
+/// "bundle": All steps of the card between two of the host.
+export type LaunchUnitName = "wave" | "bundle";
 
 /// The options of a compilation.
 export interface CompileSettings {
@@ -78,7 +87,7 @@ export interface CompileSettings {
   strict: boolean;
   /// How scratchpads are planned; null where everything stays in device memory.
   scratchpads: string | null;
-  /// Whether operations may run at the same time.
+  /// Whether operations may run at the same time: in a bundle they follow each other.
   concurrent: boolean;
   /// How 16-bit floats are stored.
   mode: string;
@@ -112,9 +121,9 @@ export type OutputLayouts = "default" | "as_computed";
 export interface RunTotals {
   /// How long a run takes.
   latency_us: number;
-  /// How much of that the host takes to launch steps.
+  /// How much of that the host takes for launches.
   launch_us: number;
-  /// How often it does: steps that run side by side are launched together.
+  /// How often it launches something: a bundle of steps, or a wave of steps that run side by side.
   launches: number;
   /// How long the moves and operations take that are done once, when weights are loaded.
   load_us: number;
@@ -178,8 +187,8 @@ export interface LayoutCertificate {
   width: number;
   /// Whether none of the work divisions and scratchpad plans that were considered takes less time.
   divisions_optimal: boolean;
-  /// Cycles of the steps of a run one after the other, each with its launch, divided and with what the
-  /// scratchpads keep; what is done when weights are loaded counts a thousandth.
+  /// Cycles of the steps of a run one after the other, each with its launch where steps have one, divided and
+  /// with what the scratchpads keep; what is done when weights are loaded counts a thousandth.
   steps: number;
   /// No program with the layouts that were considered has a smaller such sum, however it is divided and
   /// whatever its scratchpads keep; 0 where nothing is proved.
@@ -202,7 +211,7 @@ export interface LayoutCertificate {
 
 /// The time of the steps that one bottleneck bounds.
 export interface BottleneckTime {
-  /// The bottleneck: memory, pt, sfu, lx, ring or host; or the launches of all steps.
+  /// The bottleneck: memory, pt, sfu, lx, ring or host; or the launches by the host.
   name: string;
   /// Number of steps in every run that it bounds.
   steps: number;
@@ -421,6 +430,40 @@ export interface StepTimeTerm {
   /// Its part of the time of the step; 0 where a longer term hides it.
   counted_us: number;
 }
+
+/// Steps that the host launches at once as one program of the card, or one step that the host does itself. A
+/// bundle is prepared at its first launch; later launches give it the addresses of its arguments and nothing
+/// else.
+export interface ReportedBundle {
+  /// The number of its first step.
+  first_step: number;
+  /// How many steps it has, which follow each other.
+  steps: number;
+  /// Who does them.
+  worker: BundleWorker;
+  /// Whether it runs once, when weights are loaded, and not in every run.
+  load: boolean;
+  /// Whether the host launches it.
+  launched: boolean;
+  /// What the host takes to launch it.
+  launch_us: number;
+  /// When its launch begins.
+  start_us: number;
+  /// How long it takes, its launch included.
+  us: number;
+  /// Buffers with memory of their own that it reads or writes, by number: what it is given the addresses of.
+  arguments: number[];
+  /// Bytes of the program's pool that results take at most at a time which no other bundle uses: a pool of
+  /// its own would need so many.
+  pool_bytes: number;
+  /// Bytes of the results in the pool that it shares with other bundles or gives to the caller.
+  shared_pool_bytes: number;
+}
+
+/// Who does the steps of a bundle.
+/// "device": The card.
+/// "host": The host.
+export type BundleWorker = "device" | "host";
 
 /// Bytes of a memory in use over time.
 export interface MemoryOccupancy {

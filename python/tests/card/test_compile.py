@@ -346,7 +346,7 @@ def test_reports():
     assert data["programs"][0]["steps"][0]["us"] >= 0 and zellige.report() is report
     assert '"traceEvents"' in report.chrome_trace() or report.chrome_trace().startswith("[")
     assert all(s["why"] for s in report.moves)
-    assert report.page().lstrip().lower().startswith("<!doctype html") and report.programs[0].data()["version"] == 4
+    assert report.page().lstrip().lower().startswith("<!doctype html") and report.programs[0].data()["version"] == 5
 
 
 def test_operators_of_the_device_inside_a_graph():

@@ -1,7 +1,8 @@
 //! A report for a terminal: what was decided, what it costs, and where to look next.
 
 use std::fmt::Write;
-use zellige_report::Report;
+use zellige_compile::{BundleId, CompiledProgram, ProgramStep, StepId};
+use zellige_report::{BundleWorker, LaunchUnitName, Report};
 
 /// Operations and moves that are named.
 const MAX_NAMED_OPERATIONS: usize = 8;
@@ -32,6 +33,9 @@ pub(crate) fn format_summary(r: &Report) -> String {
         String::new()
     };
     row("latency", format!("{} a run{launches}{load}", format_time(s.latency_us)));
+    if m.launch_unit == LaunchUnitName::Bundle {
+        row("bundles", describe_bundles(r));
+    }
     if let Some(c) = &r.comparison {
         row(
             c.policy.name(),
@@ -113,6 +117,32 @@ pub(crate) fn format_summary(r: &Report) -> String {
          tensor, --pass NAME prints what a pass made, --compare shows the baseline, --json has every number"
     );
     out
+}
+
+/// The programs that the host launches in a run, and what is between them.
+fn describe_bundles(r: &Report) -> String {
+    let of = |worker: BundleWorker| r.bundles.iter().filter(move |b| !b.load && b.worker == worker);
+    let programs = of(BundleWorker::Device).count();
+    let steps: usize = of(BundleWorker::Device).map(|b| b.steps).sum();
+    let arguments = of(BundleWorker::Device).map(|b| b.arguments.len()).max().unwrap_or(0);
+    let pool = of(BundleWorker::Device).map(|b| b.pool_bytes).max().unwrap_or(0);
+    let mut text = match programs {
+        0 => "no program of the card".into(),
+        1 => format!("1 program of {}", count_things(steps, "step")),
+        n => format!("{n} programs of {} in all", count_things(steps, "step")),
+    };
+    let host = of(BundleWorker::Host).count();
+    if host > 0 {
+        text += &format!(", cut by {} of the host", count_things(host, "step"));
+    }
+    if programs > 0 {
+        text += &format!(
+            "; at most {} and {} of pool that others do not use",
+            count_things(arguments, "argument"),
+            format_bytes(pool)
+        );
+    }
+    text
 }
 
 /// The operations that take longest.
@@ -247,6 +277,20 @@ fn write_notes(out: &mut String, r: &Report) {
     for line in lines {
         let _ = writeln!(out, "  {line}");
     }
+}
+
+/// The bundle in which a tensor is made, as a line; nothing of what no step makes.
+pub(crate) fn describe_maker(program: &CompiledProgram, tensor: &str) -> String {
+    let writes = |s: &ProgramStep| s.writes.iter().any(|b| program.buffer(*b).name == tensor);
+    let Some(step) = program.steps.iter().position(writes) else { return String::new() };
+    let BundleId(number) = program.bundle_of(StepId(step));
+    let bundle = &program.bundles[number];
+    let (place, of) = (step - bundle.steps.start + 1, bundle.steps.len());
+    let launched = match bundle.launch {
+        Some(_) => "which the host launches at once",
+        None => "which the host does itself",
+    };
+    format!("made by step {place} of {of} of bundle {number}, {launched}\n")
 }
 
 /// A number of things, which have a plural in `s`.

@@ -411,10 +411,8 @@ fn check_bundles(program: &CompiledProgram) -> Result<()> {
     for (bundle, wanted) in program.bundles.iter().zip(&wanted) {
         let first = &program.steps[wanted.start];
         if bundle.steps != *wanted {
-            let reason = format!(
-                "its bundle has the steps {:?} instead of {wanted:?}",
-                bundle.steps
-            );
+            let reason =
+                format!("its bundle has the steps {:?} instead of {wanted:?}", bundle.steps);
             return report_broken_rule(&first.name, reason);
         }
         let host = on_host(first);

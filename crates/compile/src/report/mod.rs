@@ -7,7 +7,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `layout_summary` | a layout as numbers and in words |
-//! | `buffers`, `moves`, `steps` | the three lists |
+//! | `buffers`, `moves`, `steps`, `bundles` | the four lists |
 //! | `summary` | totals of all steps, and the certificate of the choice |
 //! | `occupancy` | bytes of scratchpads and pool over time |
 //! | `notes` | fallbacks, narrowed elements, refusals with a remedy |
@@ -15,6 +15,7 @@
 //! | `explain` | why a tensor has its layout, with the price of every other one |
 
 mod buffers;
+mod bundles;
 mod explain;
 mod layout_summary;
 mod moves;
@@ -46,6 +47,7 @@ pub fn report_program(program: &CompiledProgram) -> Report {
         tensors: buffers::report_buffers(program),
         moves: moves::report_moves(program),
         steps: steps::report_steps(program),
+        bundles: bundles::report_bundles(program),
         lx: occupancy::scratchpad_levels(program).to_occupancy(),
         pool: occupancy::pool_levels(program).to_occupancy(),
         fallbacks: notes::report_fallbacks(program),

@@ -6,11 +6,11 @@ use crate::options::{self, CompilePolicy};
 use crate::program::{CompiledProgram, ElementOrigin, ProgramStep, StepAction};
 use crate::single_pins::TriedPins;
 use zellige_graph::InputRole;
-use zellige_machine::{Key, SimulatedTime};
+use zellige_machine::{Key, LaunchUnit, SimulatedTime};
 use zellige_op::CoverageProfile;
 use zellige_report::{
-    BottleneckTime, CompileSettings, CoverageName, LayoutCertificate, MachineFigures,
-    OutputLayouts, PolicyComparison, PolicyName, RunTotals, WeightLayouts,
+    BottleneckTime, CompileSettings, CoverageName, LaunchUnitName, LayoutCertificate,
+    MachineFigures, OutputLayouts, PolicyComparison, PolicyName, RunTotals, WeightLayouts,
 };
 
 pub(super) fn report_machine(program: &CompiledProgram) -> MachineFigures {
@@ -28,6 +28,10 @@ pub(super) fn report_machine(program: &CompiledProgram) -> MachineFigures {
         sustained_gb_s: number(Key::MemoryOneWay).unwrap_or(memory),
         host_gb_s: hw.figure_number(Key::HostLink).to_f64(),
         launch_us: to_microseconds(hw.launch_time()),
+        launch_unit: match hw.launch_unit() {
+            LaunchUnit::Wave => LaunchUnitName::Wave,
+            LaunchUnit::Bundle => LaunchUnitName::Bundle,
+        },
         lx_bytes: hw.figure_count(Key::LxSize),
         clock_ghz: hw.figure_number(Key::Clock).to_f64(),
     }

@@ -11,7 +11,7 @@
 //! | `timeline` | cores over time, and bytes of memory over time |
 //! | `roofline` | what steps reach beside what the hardware allows |
 //! | `work_division` | which part of an operation each core takes |
-//! | `tables` | moves, steps, tensors, collectives, notes |
+//! | `tables` | moves, bundles, steps, tensors, collectives, notes |
 //! | `units` | nothing: times, bytes and counts as people write them |
 //!
 //! # Rules
@@ -43,10 +43,11 @@ pub fn render_run_page(report: &Report, collectives: &[ReportedCollective]) -> S
     let folded = FoldedSteps::fold_report(report);
     let title = escape_xml(&report.graph);
     let mut body = String::new();
-    let sections: [(&str, &str, String); 9] = [
+    let sections: [(&str, &str, String); 10] = [
         ("summary", "Summary", summary::render_summary(report)),
         ("graph", "Graph", step_graph::render_step_graph(report, &folded)),
         ("moves", "Moves", tables::render_moves(report, &folded)),
+        ("bundles", "Bundles", tables::render_bundles(report)),
         ("collectives", "Collectives", tables::render_collectives(collectives)),
         ("time", "Time and memory", timeline::render_timeline(report, &folded)),
         ("roofline", "Roofline", roofline::render_roofline(report, &folded)),

@@ -1,11 +1,12 @@
-//! Lists: moves, steps, tensors, collectives, notes.
+//! Lists: moves, bundles, steps, tensors, collectives, notes.
 
 use super::repeated_steps::FoldedSteps;
 use super::units::{self, format_bytes, format_digits, format_percent, format_time};
 use crate::svg::escape_xml;
 use std::fmt::Write;
 use zellige_report::{
-    BufferPlace, LayoutSummary, Report, ReportedBuffer, ReportedCollective, ReportedStep,
+    BufferPlace, BundleWorker, LaunchUnitName, LayoutSummary, Report, ReportedBuffer,
+    ReportedCollective, ReportedStep,
 };
 
 /// Rows of one table; a sentence counts what is left out.
@@ -136,6 +137,49 @@ pub(super) fn render_moves(report: &Report, folded: &FoldedSteps) -> String {
         ]);
     }
     table.to_html()
+}
+
+/// What the host launches in a run, where it launches bundles of steps; waves are steps, which have a list of their own.
+pub(super) fn render_bundles(report: &Report) -> String {
+    let bundles = report.bundles.iter().enumerate().filter(|(_, b)| !b.load);
+    if report.machine.launch_unit != LaunchUnitName::Bundle || bundles.clone().next().is_none() {
+        return String::new();
+    }
+    let mut table = HtmlTable::new(&[
+        ("bundle", true),
+        ("done by", false),
+        ("first step", false),
+        ("steps", true),
+        ("start", true),
+        ("launch", true),
+        ("time", true),
+        ("arguments", true),
+        ("own pool", true),
+        ("shared pool", true),
+    ]);
+    for (number, b) in bundles {
+        let worker = match b.worker {
+            BundleWorker::Device => "the card",
+            BundleWorker::Host => "the host",
+        };
+        let first = report.steps.get(b.first_step).map_or("", |s| &s.name);
+        table.add_row(vec![
+            number_cell(&number.to_string(), number as f64),
+            text_cell(worker),
+            text_cell(first),
+            number_cell(&b.steps.to_string(), b.steps as f64),
+            number_cell(&format_time(b.start_us), b.start_us),
+            number_cell(&format_time(b.launch_us), b.launch_us),
+            number_cell(&format_time(b.us), b.us),
+            number_cell(&b.arguments.len().to_string(), b.arguments.len() as f64),
+            number_cell(&format_bytes(b.pool_bytes), b.pool_bytes as f64),
+            number_cell(&format_bytes(b.shared_pool_bytes), b.shared_pool_bytes as f64),
+        ]);
+    }
+    let text = "<p>A bundle is one program of the card: its steps run one after the other, and the host launches \
+         it once. It is prepared at its first launch; later launches only give it the addresses of its \
+         arguments. Its own pool is memory for results that no other bundle uses.</p>";
+    format!("{text}{}", table.to_html())
 }
 
 pub(super) fn render_lists(report: &Report, folded: &FoldedSteps) -> String {
