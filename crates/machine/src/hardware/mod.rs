@@ -30,6 +30,7 @@ use crate::error::{MachineError, Result};
 use crate::ratio::Ratio;
 use crate::segment::{SegmentPurpose, SegmentSpec};
 use key::ROWS;
+use std::borrow::Cow;
 use std::fmt;
 
 /// How cycles are combined.
@@ -211,6 +212,17 @@ impl Hardware {
             Some("us/bundle") => LaunchUnit::Bundle,
             _ => LaunchUnit::Wave,
         }
+    }
+
+    /// The same hardware with a memory whose full rate a single core reaches that streams tensors: on it nothing takes
+    /// longer for being done by few cores, so that times of one core bound those of any number of cores.
+    pub fn with_full_streams(&self) -> Cow<'_, Hardware> {
+        if self.find_figure(Key::StreamShare).is_none() {
+            return Cow::Borrowed(self);
+        }
+        let mut bound = self.clone();
+        bound.figures[Key::StreamShare as usize] = None;
+        Cow::Owned(bound)
     }
 
     /// How many cores there are.

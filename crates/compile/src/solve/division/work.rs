@@ -158,7 +158,8 @@ pub(super) fn memory_cycles_bound(space: &IterationSpace, hardware: &Hardware) -
     let reads = MemoryTraffic::from_bursts(once.saturating_sub(out), 1);
     let core =
         CoreWork { reads, writes: MemoryTraffic::from_bursts(out, 1), ..CoreWork::default() };
-    // Few cores do not reach the rate of a reduction within rows, and all of them that of any stream.
+    // Few cores do not reach the rate of a reduction within rows nor that of a stream, and all of them do.
+    let hardware = hardware.with_full_streams();
     let kind = match alone.kind {
         WorkKind::RowReduction => WorkKind::Pointwise,
         kind => kind,
