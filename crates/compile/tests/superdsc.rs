@@ -545,10 +545,10 @@ fn a_sum_over_a_dimension_that_is_not_whole_sticks_has_rows_of_zeros() {
         .map(|k| k.json.as_object().unwrap().keys().next().unwrap().clone())
         .collect();
     assert_eq!(names, ["0_identity", "1_identity", "2_batchmatmul"]);
-    // The first one fills rows 67 to 127, behind what the second one copies.
-    let (_, fill) = dsc(&all, 0);
+    // The second one fills rows 67 to 127, behind what the first one copies.
+    let (_, fill) = dsc(&all, 1);
     assert_eq!(fill["N_"], json!({"name_": "n", "mb_": 61, "out_": 64}));
-    assert_eq!(starts(fill, 1)[0] - starts(dsc(&all, 1).1, 1)[0], 67 * 128);
+    assert_eq!(starts(fill, 1)[0] - starts(dsc(&all, 0).1, 1)[0], 67 * 128);
     let (_, product) = dsc(&all, 2);
     assert_eq!(product["N_"], json!({"name_": "n", "mb_": 64, "out_": 64, "in_": 128}));
     // Weights have these rows when they are loaded.

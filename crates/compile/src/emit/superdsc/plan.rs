@@ -136,7 +136,8 @@ impl SdscPlanner {
             StepAction::Host(..) => return Err("the host does it".into()),
             StepAction::Move { .. } => {
                 let made = restickify_step(program, step, bench)?;
-                // Rows that its target has past the end are filled first: a copy may go through them.
+                // Rows that its target has past the end are filled last: where they come from a padded stick, the copy
+                // goes through them, and what is in that padding is anything.
                 let (id, laid) = (step.writes[0], &program.buffer(step.writes[0]).laid);
                 let rows = laid.rows_past_the_end().map(|laid| {
                     self.plan_fill(
@@ -145,7 +146,7 @@ impl SdscPlanner {
                         bench,
                     )
                 });
-                return Ok([rows.transpose()?.unwrap_or_default(), made].concat());
+                return Ok([made, rows.transpose()?.unwrap_or_default()].concat());
             }
             StepAction::Op(_, op) => op,
         };
