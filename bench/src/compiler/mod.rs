@@ -3,7 +3,7 @@
 mod published;
 mod table;
 
-pub use published::{PublishedFigure, published_figures, published_table};
+pub use published::{PUBLISHED_STACK, PublishedFigure, published_figures, published_table};
 pub use table::{policy_table, time_breakdown};
 
 use anyhow::{Context, Result};
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use zellige_compile::report::report_program;
 use zellige_compile::{CompilerOptions, check_program, compile_graph};
 use zellige_graph::{Graph, text};
+use zellige_machine::Hardware;
 use zellige_op::CoverageProfile;
 use zellige_report::Report;
 
@@ -81,11 +82,14 @@ pub fn measure_graph(path: &Path) -> Result<CompiledGraphRow> {
     })
 }
 
-/// A graph as torch-spyre runs it: the baseline policy, its coverage, composite operations decomposed.
+/// A graph as torch-spyre ran it on a stack of the card, named by its preset: the baseline policy, its coverage,
+/// composite operations decomposed.
 ///
 /// # Errors
-/// What the compiler refuses.
-pub fn compile_baseline(path: &Path) -> Result<Report> {
-    let options = CompilerOptions::baseline().with_profile(CoverageProfile::Card);
+/// What the compiler refuses; presets that are not there.
+pub fn compile_baseline(path: &Path, stack: &str) -> Result<Report> {
+    let hardware = Hardware::built_in_preset(stack)?;
+    let options = CompilerOptions { hardware, ..CompilerOptions::baseline() };
+    let options = options.with_profile(CoverageProfile::Card);
     Ok(report_program(&compile_graph(&read_graph(path)?, &options)?))
 }

@@ -33,17 +33,21 @@ impl PublishedFigure {
     }
 }
 
-/// All of them, for the preset `card`; `examples` is the folder with the graphs of Granite.
+/// The stack whose times of a model are published: that of May 2026.
+pub const PUBLISHED_STACK: &str = "card-2026-05";
+
+/// All of them, for the preset of that stack; `examples` is the folder with the graphs of Granite.
 ///
 /// # Errors
 /// Graphs that cannot be read or compiled.
 pub fn published_figures(examples: &Path) -> Result<Vec<PublishedFigure>> {
-    let card = Hardware::card_preset();
+    let card = Hardware::built_in_preset(PUBLISHED_STACK)?;
     let mut list = kernel_rates(&card);
     let number = |key| card.figure_number(key).to_f64();
-    let prefill =
-        compile_baseline(&examples.join("granite-8b-prefill.graph")).context("prefill")?;
-    let decode = compile_baseline(&examples.join("granite-8b-decode.graph")).context("decode")?;
+    let prefill = compile_baseline(&examples.join("granite-8b-prefill.graph"), PUBLISHED_STACK)
+        .context("prefill")?;
+    let decode = compile_baseline(&examples.join("granite-8b-decode.graph"), PUBLISHED_STACK)
+        .context("decode")?;
     let ms = |r: &Report| r.summary.latency_us / 1e3;
     let (first, next) = (number(Key::FirstToken), number(Key::NextToken));
     let fitted = Some("host.launch, fitted to both tokens");

@@ -49,7 +49,7 @@ pub struct FidelityComparison {
 pub const DEFAULT_PRESET: &str = "card-2026-09";
 
 /// Other presets that the page shows the same rows with.
-pub const COMPARED_PRESETS: [&str; 1] = ["card"];
+pub const COMPARED_PRESETS: [&str; 1] = ["card-2026-05"];
 
 /// The page and the picture of the project's own rows.
 ///

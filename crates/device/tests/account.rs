@@ -72,7 +72,7 @@ fn ktir_charges_different_sticks_once() {
 
 #[test]
 fn the_card_overlaps_memory_with_compute() {
-    let card = Hardware::card_preset();
+    let card = Hardware::built_in_preset("card-2026-05").unwrap();
     // Reading 150 GB takes a second, at the measured rate of one direction.
     let read = |core| {
         card.operation_latency(&OperationWork::uniform_cores("x", WorkKind::Pointwise, 1, core))
@@ -96,7 +96,7 @@ fn the_card_overlaps_memory_with_compute() {
 
 #[test]
 fn operations_with_measured_rates_take_them() {
-    let card = Hardware::card_preset();
+    let card = Hardware::built_in_preset("card-2026-05").unwrap();
     let second = |kind, cores: usize, gigabytes: u64| {
         let bytes = gigabytes * 1_000_000_000 / cores as u64;
         let work =
@@ -119,7 +119,7 @@ fn operations_with_measured_rates_take_them() {
 
 #[test]
 fn a_cost_line_names_time_bound_bytes_cores_and_padding() {
-    let card = Hardware::card_preset();
+    let card = Hardware::built_in_preset("card-2026-05").unwrap();
     let each = CoreWork { padding_bytes: 2752, ..moves((4096, 11), (4096, 5)) };
     let work = OperationWork::uniform_cores("x", WorkKind::Pointwise, 32, each);
     assert_eq!(

@@ -1,11 +1,11 @@
 //! Presets: complete, exact, and refused with the line and what is accepted.
 
 use zellige_machine::MachineError;
-use zellige_machine::{CycleModel, Hardware, Key, Ratio};
+use zellige_machine::{CycleModel, Hardware, Key, LaunchUnit, Ratio};
 
 #[test]
 fn the_card_is_what_is_published_and_says_what_is_assumed() {
-    let card = Hardware::built_in_preset("card").unwrap();
+    let card = Hardware::built_in_preset("card-2026-05").unwrap();
     assert_eq!((card.core_count(), card.cycle_model()), (32, CycleModel::Card));
     assert_eq!(card.peak_tflops(), 98.304);
     assert_eq!(card.figure_number(Key::MemoryPeak), Ratio::new(1024, 5));
@@ -29,6 +29,33 @@ fn the_card_is_what_is_published_and_says_what_is_assumed() {
             "link.latency"
         ]
     );
+}
+
+#[test]
+fn the_unit_of_a_launch_says_what_is_launched_at_once() {
+    let of = |name: &str| Hardware::built_in_preset(name).unwrap();
+    for (name, unit, us) in
+        [("card-2026-05", LaunchUnit::Wave, 265.0), ("card-2026-09", LaunchUnit::Bundle, 360.0)]
+    {
+        let card = of(name);
+        assert_eq!((card.launch_unit(), card.launch_time().microseconds()), (unit, us), "{name}");
+        // Another rate is no other unit.
+        let faster = card.clone().with_rate(Key::Launch, "10", "what if").unwrap();
+        assert_eq!((faster.launch_unit(), faster.launch_time().microseconds()), (unit, 10.0));
+        let step = if unit == LaunchUnit::Wave { us } else { 0.0 };
+        assert_eq!(card.step_launch_time().microseconds(), step);
+        assert_eq!(card.step_launch_cycles(), if unit == LaunchUnit::Wave { 397_500 } else { 0 });
+    }
+    assert_eq!((of("ktir").launch_unit(), of("ktir").step_launch_cycles()), (LaunchUnit::Wave, 0));
+    // The default is the newest stack, but for its name.
+    let (card, newest) = (of("card"), of("card-2026-09"));
+    for key in Key::all_keys() {
+        assert_eq!(card.find_figure(key), newest.find_figure(key), "{}", key.preset_path());
+    }
+    let old =
+        "name = 'x'\nextends = 'card'\n[host]\nlaunch = { value = 1, unit = 'us', source = 's' }";
+    let error = Hardware::from_toml(old).unwrap_err().to_string();
+    assert!(error.contains("us/wave") && error.contains("us/bundle"), "{error}");
 }
 
 #[test]
@@ -95,7 +122,8 @@ fn mistakes_are_refused_with_line_key_and_what_is_accepted() {
         ("name = 'x'\nmodel = 'ktir'\nextends = 'card'".into(), 2, "model", "leave it out"),
         ("name = 'x'\nmodel = 'ktir'\n".into(), 3, "cores.count", "missing"),
         (
-            figure("product", "rate = { value = 1, unit = 'MAC/ns/core', source = 's' }"),
+            figure("product", "rate = { value = 1, unit = 'MAC/ns/core', source = 's' }")
+                .replace("'card'", "'card-2026-05'"),
             5,
             "product.split_depth",
             "all figures of this section or none",

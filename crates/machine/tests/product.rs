@@ -81,7 +81,7 @@ fn presets_without_measured_products_ignore_tiles() {
     let work = divided_product([1, 512, 512, 512], [1, 4, 8, 1], false, [true; 2]);
     let mut plain = work.clone();
     plain.cores.iter_mut().for_each(|core| core.tile = None);
-    for name in ["card", "card-2026-05", "ktir"] {
+    for name in ["card-2026-05", "ktir"] {
         let hardware = Hardware::built_in_preset(name).unwrap();
         assert_eq!(hardware.operation_latency(&work), hardware.operation_latency(&plain), "{name}");
     }

@@ -13,6 +13,12 @@ use zellige_machine::timeline::{TimelineEvent, TimelineTrack};
 use zellige_machine::{Hardware, SimulatedTime};
 use zellige_run::{LoadedModel, program_timeline};
 
+/// The stack under which the host launches steps one by one, so that steps may run side by side.
+fn by_waves() -> CompilerOptions {
+    let hardware = Hardware::built_in_preset("card-2026-05").unwrap();
+    CompilerOptions { hardware, ..CompilerOptions::default() }
+}
+
 fn example(name: &str) -> Graph {
     let path = format!("{}/../../examples/{name}.graph", env!("CARGO_MANIFEST_DIR"));
     zellige_graph::text::parse(&std::fs::read_to_string(path).unwrap()).unwrap()
@@ -47,9 +53,8 @@ fn overlap(events: &[TimelineEvent], a: &str, b: &str) -> bool {
 fn the_products_of_queries_keys_and_values_run_side_by_side() {
     for name in ["llama-block", "llama-block-decode"] {
         let graph = example(name);
-        let together = compiled(&graph, &CompilerOptions::default());
-        let apart =
-            compiled(&graph, &CompilerOptions { concurrent: false, ..CompilerOptions::default() });
+        let together = compiled(&graph, &by_waves());
+        let apart = compiled(&graph, &CompilerOptions { concurrent: false, ..by_waves() });
         assert!(together.latency() < apart.latency(), "{name}: {}", together.latency());
         // One after the other, every step has a launch of its own.
         let launch = together.options.hardware.launch_time();
@@ -67,8 +72,8 @@ fn the_products_of_queries_keys_and_values_run_side_by_side() {
 #[test]
 fn the_clock_of_the_card_has_waves() {
     let graph = example("llama-block");
-    let program = compiled(&graph, &CompilerOptions::default());
-    let card = Card::builder().build().unwrap();
+    let program = compiled(&graph, &by_waves());
+    let card = Card::builder().hardware(program.options.hardware.clone()).build().unwrap();
     let on_card = |name: &str, layout: Option<&zellige_stick::StickLayout>| {
         let host = input(&graph, name);
         Ok(Tensor::upload(&card, host.bytes(), host.view(), host.dtype(), layout)?.0)
@@ -96,12 +101,12 @@ fn the_clock_of_the_card_has_waves() {
 #[test]
 fn nothing_runs_beside_another_where_that_is_no_faster() {
     // Without launches, products that wait for the memory take as long together as apart.
-    let card = include_str!("../../machine/presets/card.toml");
+    let card = include_str!("../../machine/presets/card-2026-05.toml");
     let lines: Vec<&str> = card.lines().filter(|l| !l.starts_with("launch")).collect();
     let hardware = Hardware::from_toml(&lines.join("\n")).unwrap();
     assert_eq!(hardware.launch_time(), SimulatedTime::ZERO);
     let graph = example("llama-block");
-    let options = CompilerOptions { hardware, ..CompilerOptions::default() };
+    let options = CompilerOptions { hardware, ..by_waves() };
     let together = compiled(&graph, &options);
     let apart = compiled(&graph, &CompilerOptions { concurrent: false, ..options });
     assert!(together.latency() <= apart.latency());
@@ -123,6 +128,23 @@ fn no_example_takes_longer_than_one_by_one() {
             compiled(&graph, &CompilerOptions { concurrent: false, ..CompilerOptions::default() })
                 .latency();
         assert!(together <= apart, "{name}: {together} beside {apart}");
+    }
+}
+
+/// Where the host launches bundles, nothing runs beside anything: asking for it changes nothing.
+#[test]
+fn steps_of_a_bundle_follow_each_other() {
+    for name in ["llama-block", "llama-block-decode"] {
+        let graph = example(name);
+        let program = compiled(&graph, &CompilerOptions::default());
+        let mut end = program.options.hardware.launch_time();
+        assert_eq!((program.launch_count(), program.launch_time()), (1, end), "{name}");
+        for (_, step) in program.run_steps() {
+            assert_eq!((step.start, step.first_core), (end, 0), "{name}: {}", step.name);
+            end = step.end_time();
+        }
+        let apart = CompilerOptions { concurrent: false, ..CompilerOptions::default() };
+        assert_eq!(compiled(&graph, &apart).latency(), end, "{name}");
     }
 }
 

@@ -175,9 +175,15 @@ fn write_hot_operations(out: &mut String, r: &Report) {
         let share = 100.0 * us / total;
         let _ = writeln!(
             out,
-            "  {share:5.1}%  {op:width$}  {:>8}  {count:>4} step{}, {bound}",
+            "  {share:5.1}%  {op:width$}  {:>8}  {count:>4} {}, {bound}",
             format_time(*us),
-            if *count == 1 { "" } else { "s" }
+            match (*op, *count) {
+                // Its own word, as a bundle of many steps is launched once.
+                ("launch", 1) => "time",
+                ("launch", _) => "times",
+                (_, 1) => "step",
+                _ => "steps",
+            }
         );
     }
     if list.len() > MAX_NAMED_OPERATIONS {

@@ -419,7 +419,7 @@ mod tests {
 
     #[test]
     fn curves_end_flat_and_meet_their_points() {
-        let card = Hardware::card_preset();
+        let card = Hardware::built_in_preset("card-2026-05").unwrap();
         let at = |bytes| card.burst_efficiency(bytes).to_f64();
         assert_eq!((at(1), at(128), at(512), at(4096)), (0.35, 0.35, 0.7, 1.0));
         assert_eq!(at(u64::MAX), 1.0);

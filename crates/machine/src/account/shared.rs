@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn groups_read_once_and_the_rest_arrives() {
-        let card = Hardware::card_preset();
+        let card = Hardware::built_in_preset("card-2026-05").unwrap();
         for cores in 1..=32 {
             for (bytes, count) in [(128, 1), (128, 1000), (1 << 20, 1), (384, 7), (4096, 64)] {
                 let bursts = MemoryTraffic::from_bursts(bytes, count);
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn what_arrives_is_charged_while_the_core_works() {
-        let card = Hardware::card_preset();
+        let card = Hardware::built_in_preset("card-2026-05").unwrap();
         // 1280 bytes arrive in 10 cycles. The PT array computes at the same time, 760 multiply-adds in a cycle, so
         // the longer of both times counts.
         let core = |macs| CoreWork { ring_in: 1280, macs, ..CoreWork::default() };

@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn hidden_terms_are_listed_and_do_not_count() {
-        let card = Hardware::card_preset();
+        let card = Hardware::built_in_preset("card-2026-05").unwrap();
         let each = CoreWork {
             macs: 1 << 30,
             reads: MemoryTraffic::from_bursts(4096, 1),
