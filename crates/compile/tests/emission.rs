@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use zellige_compile::emit::{self, BufferAddress, BundlePhase, KernelAddressing, MemoryMap};
+use zellige_compile::emit::{self, BufferAddress, KernelAddressing, MemoryMap};
 use zellige_compile::{CompiledProgram, CompilerOptions, StepAction, compile_graph};
 use zellige_device::KeptDtypes;
 use zellige_device::PlanOp;
@@ -125,7 +125,7 @@ fn check(name: &str, program: &CompiledProgram, addresses: KernelAddressing) {
                 continue;
             }
             _ if file.path.ends_with("bundle.mlir") => continue,
-            "superdsc" | "superdsc-load" => &schemas[0],
+            "superdsc" => &schemas[0],
             "dci" => &schemas[1],
             _ => &schemas[2],
         };
@@ -136,7 +136,7 @@ fn check(name: &str, program: &CompiledProgram, addresses: KernelAddressing) {
     let host: Value = serde_json::from_str(emitted.file_text("host.json").unwrap()).unwrap();
     let mut seen = 0;
     for phase in ["load", "run"] {
-        for launch in host[phase]["launches"].as_array().unwrap() {
+        for launch in host[phase]["steps"].as_array().unwrap() {
             let id = usize::try_from(launch["step"].as_u64().unwrap()).unwrap();
             let listed = |ktir: bool| {
                 let of = |r: &&emit::EmitRefusal| r.step.0 == id && (r.target == "ktir") == ktir;
@@ -175,8 +175,7 @@ fn check(name: &str, program: &CompiledProgram, addresses: KernelAddressing) {
 /// A core's slice of every tensor begins where the device's own loops say it does.
 fn check_starts(name: &str, program: &CompiledProgram) {
     let map = MemoryMap::new(program);
-    for phase in BundlePhase::ALL {
-        let bundle = emit::superdsc::build_bundle(program, &map, phase, KernelAddressing::Concrete);
+    for bundle in emit::superdsc::build_bundles(program, &map, KernelAddressing::Concrete) {
         for kernel in &bundle.kernels {
             let step = &program.steps[kernel.step.0];
             let StepAction::Op(_, op) = &step.action else { continue };
@@ -292,12 +291,8 @@ fn tensors_above_8_gib_are_gone_through_in_rounds() {
         let (_, rounds) = program.steps[0].rounds.unwrap();
         let map = MemoryMap::new(&program);
         assert!(program.buffers[0].bytes() > 32 * span && rounds == 2);
-        let bundle = emit::superdsc::build_bundle(
-            &program,
-            &map,
-            BundlePhase::Run,
-            KernelAddressing::Concrete,
-        );
+        let all = emit::superdsc::build_bundles(&program, &map, KernelAddressing::Concrete);
+        let bundle = all.iter().find(|b| !b.load).unwrap();
         assert!(bundle.refused.is_empty(), "{:?}", bundle.refused);
         assert!(bundle.kernels.len() >= rounds);
         let mut elements = 0;
@@ -327,13 +322,13 @@ fn schemas_refuse_what_is_not_said() {
     let refuses = |schema: &Value, value: &Value| conforms(value, schema, schema).is_err();
     let (sdsc, host) = (schema("superdsc"), schema("host-program"));
     let mut kernel: Value =
-        serde_json::from_str(emitted.file_text("superdsc/sdsc_0.json").unwrap()).unwrap();
+        serde_json::from_str(emitted.file_text("superdsc/bundle_0/sdsc_0.json").unwrap()).unwrap();
     kernel["0_exp"]["more"] = Value::Null;
     assert!(refuses(&sdsc, &kernel));
     let mut program: Value = serde_json::from_str(emitted.file_text("host.json").unwrap()).unwrap();
-    program["run"]["launches"][0]["kind"] = "other".into();
+    program["run"]["steps"][0]["kind"] = "other".into();
     assert!(refuses(&host, &program));
-    assert!(refuses(&schema("dci"), &serde_json::json!({"dci_dsName_": "x"})));
+    assert!(refuses(&schema("dci"), &json!({"dci_dsName_": "x"})));
 }
 
 #[test]
@@ -343,7 +338,7 @@ fn what_cannot_be_expressed_is_said_in_the_bundle() {
         compile_graph(&zellige_graph::text::parse(text).unwrap(), &CompilerOptions::baseline())
             .unwrap();
     let emitted = emit::emit_program(&program, &emit::EmitOptions::default()).unwrap();
-    let bundle = emitted.file_text("superdsc/bundle.mlir").unwrap();
+    let bundle = emitted.file_text("superdsc/bundle_0/bundle.mlir").unwrap();
     assert!(bundle.contains("sdscbundle.sdsc_execute () {sdsc_filename=\"sdsc_0.json\"}"));
     assert!(
         bundle.contains("// step 1, z, is not in this bundle: the card leaves cumsum to the host")
@@ -358,6 +353,38 @@ fn what_cannot_be_expressed_is_said_in_the_bundle() {
             .unwrap();
     let emitted = emit::emit_program(&program, &emit::EmitOptions::default()).unwrap();
     assert!(emitted.refused[0].reason.contains("8 dimensions"), "{:?}", emitted.refused);
+}
+
+/// What the host does is a bundle of its own, without a program.
+#[test]
+fn steps_of_the_host_have_no_folder() {
+    let text =
+        "graph g(x: float16[64, 64]) { y = exp(x) z = cumsum(y, dim=1) a = neg(z) return a }";
+    let options =
+        CompilerOptions { coverage: CoverageProfile::Card, ..CompilerOptions::baseline() };
+    let program = compile_graph(&zellige_graph::text::parse(text).unwrap(), &options).unwrap();
+    let emitted = emit::emit_program(&program, &emit::EmitOptions::default()).unwrap();
+    let host: Value = serde_json::from_str(emitted.file_text("host.json").unwrap()).unwrap();
+    let bundles = host["run"]["bundles"].as_array().unwrap();
+    let seen: Vec<_> = bundles.iter().map(|b| (&b["kind"], &b["steps"], &b["folder"])).collect();
+    let (device, own) =
+        (json!("device"), ["superdsc/bundle_0", "superdsc/bundle_2"].map(Value::from));
+    assert_eq!(
+        seen,
+        [
+            (&device, &json!([0]), &own[0]),
+            (&json!("host"), &json!([1]), &Value::Null),
+            (&device, &json!([2]), &own[1]),
+        ]
+    );
+    for (bundle, folder) in [(0, "superdsc/bundle_0"), (2, "superdsc/bundle_2")] {
+        assert!(bundles[bundle]["launch_ps"].is_u64());
+        assert!(emitted.file_text(&format!("{folder}/bundle.mlir")).is_some());
+    }
+    assert!(bundles[1]["launch_ps"].is_null());
+    assert!(emitted.files.iter().all(|f| !f.path.starts_with("superdsc/bundle_1/")));
+    let reason = host["run"]["steps"][1]["no_kernel"].as_str().unwrap();
+    assert!(reason.contains("the host does it"), "{reason}");
 }
 
 #[test]

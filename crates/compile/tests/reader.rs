@@ -13,7 +13,7 @@ mod common;
 use common::noise;
 use serde_json::Value;
 use std::collections::HashMap;
-use zellige_compile::emit::{self, BufferAddress, BundlePhase, KernelAddressing, MemoryMap};
+use zellige_compile::emit::{self, BufferAddress, KernelAddressing, MemoryMap};
 use zellige_compile::{
     BufferLocation, CompiledProgram, CompilerOptions, ElementOrigin, StepAction, compile_graph,
 };
@@ -389,8 +389,7 @@ fn by_reader(name: &str, program: &CompiledProgram, inputs: &[Vec<f32>]) -> Vec<
         let laid = TensorLayout::new(program.options.storage, dtype, &layout).unwrap();
         put(at, &laid, &held(&table["holds"], &size));
     }
-    for phase in BundlePhase::ALL {
-        let bundle = emit::superdsc::build_bundle(program, &map, phase, KernelAddressing::Concrete);
+    for bundle in emit::superdsc::build_bundles(program, &map, KernelAddressing::Concrete) {
         assert!(bundle.refused.is_empty(), "{name}: {:?}", bundle.refused);
         for kernel in &bundle.kernels {
             machine.run(&kernel.json);
@@ -554,10 +553,9 @@ fn slices_of_different_lengths() {
     p.steps[0].division = WorkDivision::new(&[4, 3], &space, 32).unwrap();
     check_program("uneven", &p, 0);
     let map = MemoryMap::new(&p);
-    let bundle =
-        emit::superdsc::build_bundle(&p, &map, BundlePhase::Run, KernelAddressing::Concrete);
+    let bundles = emit::superdsc::build_bundles(&p, &map, KernelAddressing::Concrete);
     // 3 + 3 and 2 + 2 rows, by 2 and 1 + 1 sticks.
-    assert_eq!(bundle.kernels.len(), 4);
+    assert_eq!(bundles.iter().map(|b| b.kernels.len()).collect::<Vec<_>>(), [4]);
 }
 
 /// An operand in the scratchpads of a step that is several kernels is copied to memory first, by the cores that have

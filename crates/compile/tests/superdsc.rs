@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde_json::{Value, json};
-use zellige_compile::emit::superdsc::{SdscBundle, build_bundle};
-use zellige_compile::emit::{BundlePhase, KernelAddressing, MemoryMap};
+use zellige_compile::emit::superdsc::{SdscBundle, build_bundles};
+use zellige_compile::emit::{KernelAddressing, MemoryMap};
 use zellige_compile::{CompiledProgram, CompilerOptions, compile_graph};
 use zellige_device::WorkDivision;
 
@@ -15,7 +15,11 @@ fn program(text: &str) -> CompiledProgram {
 }
 
 fn run(program: &CompiledProgram, addresses: KernelAddressing) -> SdscBundle {
-    build_bundle(program, &MemoryMap::new(program), BundlePhase::Run, addresses)
+    let all = build_bundles(program, &MemoryMap::new(program), addresses);
+    let [run] =
+        <[SdscBundle; 1]>::try_from(all.into_iter().filter(|b| !b.load).collect::<Vec<_>>())
+            .expect("what the host does not cut is one bundle");
+    run
 }
 
 /// The only kernel of a program: its name, and what stands below it.
@@ -573,4 +577,40 @@ fn other_cores_than_the_first_keep_their_numbers() {
     assert_eq!(top["coreIdToWkSlice_"]["17"], json!({"mb": 1, "out": 0}));
     let data = &exp["scheduleTree_"][0]["startAddressCoreCorelet_"]["data_"];
     assert_eq!(data["[17, 0, 0]"], (SEGMENT + 128).to_string());
+}
+
+/// Layers that differ in their addresses alone are one file for each operation, where addresses are arguments.
+#[test]
+fn kernels_with_the_same_content_are_one_file() {
+    let text = "graph g(x: float16[64, 128], y: float16[64, 128], z: float16[64, 128]) {
+        a = add(x, y) b = add(y, z) c = exp(a) d = exp(b) e = mul(c, d) return e, c, d
+    }";
+    // In scratchpads, addresses are no arguments.
+    let options = CompilerOptions { scratchpads: None, ..CompilerOptions::baseline() };
+    let p = compile_graph(&zellige_graph::text::parse(text).unwrap(), &options).unwrap();
+    for addresses in [KernelAddressing::Symbolic, KernelAddressing::Concrete] {
+        let all = run(&p, addresses);
+        let files: Vec<&str> = all.kernels.iter().map(|k| k.file.as_str()).collect();
+        let emitted = all.emitted_files();
+        let texts: std::collections::BTreeSet<&str> =
+            emitted.iter().map(|f| f.text.as_str()).collect();
+        assert_eq!(texts.len(), emitted.len(), "no file is there twice");
+        // Each execution names its file and binds its own addresses.
+        let lines: Vec<&str> =
+            all.mlir.lines().filter(|l| l.contains("sdscbundle.sdsc_execute")).collect();
+        assert_eq!(lines.len(), files.len());
+        for (line, file) in lines.iter().zip(&files) {
+            assert!(line.contains(&format!("sdsc_filename=\"{file}\"")), "{line}");
+        }
+        match addresses {
+            KernelAddressing::Concrete => assert_eq!(emitted.len(), 1 + 5, "{files:?}"),
+            KernelAddressing::Symbolic => {
+                let [zero, two, four] = ["sdsc_0.json", "sdsc_2.json", "sdsc_4.json"];
+                assert_eq!(files, [zero, zero, two, two, four]);
+                assert_eq!(emitted.len(), 1 + 3);
+                let of = |file: &str| lines.iter().filter(|l| l.contains(file)).collect::<Vec<_>>();
+                assert!(of(zero)[0] != of(zero)[1] && of(zero)[0].contains("[-1, -2, "));
+            }
+        }
+    }
 }

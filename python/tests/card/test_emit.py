@@ -42,10 +42,10 @@ def test_a_report_writes_the_files_of_every_program(tmp_path):
     assert len(folders) == len(report.programs) >= 1
     for folder, program in zip(folders, report.programs):
         files = written(folder)
-        assert {"host.json", "report.json", "superdsc/bundle.mlir"} <= files
+        assert {"host.json", "report.json", "superdsc/bundle_0/bundle.mlir"} <= files
         assert any(f.startswith("dci/in-") for f in files) and any(f.startswith("ktir/") for f in files)
         host = json.loads((folder / "host.json").read_text())
-        launches = host["load"]["launches"] + host["run"]["launches"]
+        launches = host["load"]["steps"] + host["run"]["steps"]
         # Every step has its kernels, and every kernel its file.
         assert len(launches) == len(program.report()["steps"])
         for launch in launches:
@@ -99,4 +99,4 @@ def test_processes_do_not_mix(tmp_path):
     assert [p.wait() for p in running] == [0, 0, 0]
     folders = sorted(tmp_path.iterdir())
     assert len(folders) == 3
-    assert all({"host.json", "report.json", "superdsc/bundle.mlir"} <= written(f) for f in folders)
+    assert all({"host.json", "report.json", "superdsc/bundle_0/bundle.mlir"} <= written(f) for f in folders)

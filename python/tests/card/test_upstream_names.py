@@ -438,7 +438,7 @@ def test_a_kernel_of_records_runs_on_the_card(on_card):
     # The slices of the record are those of the program, and the folder has what the emitter writes.
     report = json.loads((pathlib.Path(runner.code_dir) / "report.json").read_text())
     assert [s["dims"][0]["slices"] if "slices" in s["dims"][0] else s["cores"] for s in report["steps"] if not s["load"]] == [4]
-    assert (pathlib.Path(runner.code_dir) / "superdsc" / "bundle.mlir").exists()
+    assert (pathlib.Path(runner.code_dir) / "superdsc" / "bundle_0" / "bundle.mlir").exists()
     # A pickle has the folder alone, and is prepared anew.
     again = pickle.loads(pickle.dumps(runner))
     assert again._jobplan is None

@@ -1,4 +1,4 @@
-//! The host program: what is allocated, loaded and transferred, and which kernels run in which order.
+//! The host program: what is allocated, loaded and transferred, which bundles are launched, and which kernels run in which order.
 //!
 //! Its schema is `docs/schemas/host-program.schema.json`. Times are picoseconds from the beginning of
 //! the phase; addresses are texts, as JSON readers may round large numbers.
@@ -6,17 +6,17 @@
 use super::ktir::KtirKernels;
 use super::order::AccessOrder;
 use super::superdsc::{self, SdscBundle, pretty_json};
-use super::{
-    BufferAddress, BundlePhase, EmitOptions, EmittedFile, KernelAddressing, MemoryMap, dci,
-};
+use super::{BufferAddress, EmitOptions, EmittedFile, KernelAddressing, MemoryMap, dci};
 use crate::error::Result;
 use crate::program::{
-    BufferId, BufferLocation, BufferRead, CompiledProgram, ElementOrigin, ProgramBuffer,
-    ProgramStep, StepAction, StepId,
+    BufferId, BufferLocation, BufferRead, BundleKind, CompiledProgram, ElementOrigin,
+    ProgramBuffer, ProgramBundle, ProgramStep, StepAction, StepId,
 };
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use zellige_graph::InputRole;
 use zellige_layout::StridedLayout;
+use zellige_machine::SimulatedTime;
 use zellige_op::HostScalar;
 use zellige_stick::TransferDirection;
 
@@ -60,12 +60,11 @@ pub fn host_program_json(
         let list = transfers.iter().filter(|t| t.direction == TransferDirection::HostToDevice);
         list.filter(|t| every(t.buffer) == at_every_run).map(transfer_json).collect()
     };
-    let mut launches =
-        LaunchWriter { program, map, bundles, kernels, order: AccessOrder::default() };
-    let loads = launches.phase_launches(BundlePhase::Load);
-    // A run begins when loading has ended, so that no launch of a run waits for one of loading.
-    launches.order = AccessOrder::default();
-    let runs = launches.phase_launches(BundlePhase::Run);
+    let mut steps = StepWriter { program, map, bundles, kernels, order: AccessOrder::default() };
+    let load_steps = steps.phase_steps(true);
+    // A run begins when loading has ended, so that no step of a run waits for one of loading.
+    steps.order = AccessOrder::default();
+    let run_steps = steps.phase_steps(false);
     let outgoing = transfers.iter().filter(|t| t.direction == TransferDirection::DeviceToHost);
     let outgoing: Vec<Value> = outgoing
         .zip(&program.outputs)
@@ -74,7 +73,7 @@ pub fn host_program_json(
             json["view"] = view_json(read.laid.view());
             // An output may be written by several steps, one for each slice of a `cat`; the host waits for all of
             // them.
-            let writers = launches.order.find_writers(program, map, read.buffer);
+            let writers = steps.order.find_writers(program, map, read.buffer);
             json["after"] = json!(writers.iter().map(|s| s.0).collect::<Vec<_>>());
             json
         })
@@ -98,12 +97,14 @@ pub fn host_program_json(
         "load": {
             "constants": constants.collect::<Vec<_>>(),
             "transfers": incoming(false),
-            "launches": loads,
+            "bundles": phase_bundles(program, map, bundles, true),
+            "steps": load_steps,
             "duration_ps": program.load_latency().picoseconds(),
         },
         "run": {
             "transfers_in": incoming(true),
-            "launches": runs,
+            "bundles": phase_bundles(program, map, bundles, false),
+            "steps": run_steps,
             "duration_ps": program.latency().picoseconds(),
             "transfers_out": outgoing,
         },
@@ -199,7 +200,42 @@ pub(super) fn number_json(value: HostScalar) -> Value {
     }
 }
 
-struct LaunchWriter<'a> {
+/// What is launched when weights are loaded, or in a run.
+fn phase_bundles(
+    program: &CompiledProgram,
+    map: &MemoryMap,
+    emitted: &[SdscBundle],
+    load: bool,
+) -> Vec<Value> {
+    let own = program.bundles.iter().zip(emitted).filter(|(b, _)| b.load == load);
+    let json = |(bundle, emitted): (&ProgramBundle, &SdscBundle)| {
+        let steps = &program.steps[bundle.steps.clone()];
+        let used = steps
+            .iter()
+            .flat_map(|s| s.reads.iter().map(|r| r.buffer).chain(s.writes.iter().copied()));
+        let argument = |buffer| match map.buffer_address(buffer) {
+            BufferAddress::Argument(k, _) => Some(k),
+            BufferAddress::Pool(_) | BufferAddress::Lx(_) => None,
+        };
+        let arguments: BTreeSet<usize> = used.filter_map(argument).collect();
+        json!({
+            "bundle": emitted.id.0,
+            "kind": match bundle.kind {
+                BundleKind::Device => "device",
+                BundleKind::Host => "host",
+            },
+            "folder": (!emitted.mlir.is_empty()).then(|| emitted.folder_name()),
+            "steps": bundle.steps.clone().collect::<Vec<_>>(),
+            "arguments": arguments,
+            "launch_ps": bundle.launch.map(SimulatedTime::picoseconds),
+            "start_ps": bundle.start.picoseconds(),
+            "end_ps": bundle.end.picoseconds(),
+        })
+    };
+    own.map(json).collect()
+}
+
+struct StepWriter<'a> {
     program: &'a CompiledProgram,
     map: &'a MemoryMap,
     bundles: &'a [SdscBundle],
@@ -207,14 +243,13 @@ struct LaunchWriter<'a> {
     order: AccessOrder,
 }
 
-impl LaunchWriter<'_> {
-    fn phase_launches(&mut self, phase: BundlePhase) -> Vec<Value> {
-        let steps =
-            self.program.steps.iter().enumerate().filter(|(_, s)| phase.matches_load(s.load));
-        steps.map(|(i, s)| self.launch_json(phase, StepId(i), s)).collect()
+impl StepWriter<'_> {
+    fn phase_steps(&mut self, load: bool) -> Vec<Value> {
+        let steps = self.program.steps.iter().enumerate().filter(|(_, s)| s.load == load);
+        steps.map(|(i, s)| self.step_json(StepId(i), s)).collect()
     }
 
-    fn launch_json(&mut self, phase: BundlePhase, id: StepId, step: &ProgramStep) -> Value {
+    fn step_json(&mut self, id: StepId, step: &ProgramStep) -> Value {
         let after = self.order.add_step(self.program, self.map, id, step);
         let reads = step.reads.iter().map(|BufferRead { buffer, laid }| {
             let mut json = view_json(laid.view());
@@ -227,11 +262,11 @@ impl LaunchWriter<'_> {
             StepAction::Move { .. } => ("move", "restickify"),
         };
         let attributes = step.node().map(|n| self.program.graph.node(n).attributes.clone());
-        let bundle = self.bundles.iter().find(|b| b.phase == phase);
-        let own = bundle.into_iter().flat_map(|b| b.kernels.iter().filter(|k| k.step == id));
+        let bundle = &self.bundles[self.program.bundle_of(id).0];
+        let own = bundle.kernels.iter().filter(|k| k.step == id);
         let paths: Vec<String> =
-            own.map(|k| format!("{}/{}", superdsc::phase_folder(phase), k.file)).collect();
-        let refused = bundle.and_then(|b| b.refused.iter().find(|r| r.step == id));
+            own.map(|k| format!("{}/{}", superdsc::bundle_folder(bundle.id), k.file)).collect();
+        let refused = bundle.refused.iter().find(|r| r.step == id);
         json!({
             "step": id.0,
             "name": step.name,

@@ -2,7 +2,7 @@
 //!
 //! | module | writes |
 //! |---|---|
-//! | [`superdsc`] | one SuperDSC JSON per kernel, and the bundle that runs them in order |
+//! | [`superdsc`] | a folder for every bundle: its SuperDSC kernels, and the text that runs them in order |
 //! | [`dci`] | the transfer descriptor of every input and output |
 //! | [`ktir`] | tile programs of the kernels that have one |
 //! | [`host`] | the host program: allocations, loads, transfers, launches |
@@ -21,7 +21,7 @@
 //! let program = compile_graph(&graph, &CompilerOptions::baseline())?;
 //! let emitted = emit::emit_program(&program, &emit::EmitOptions::default())?;
 //! assert!(emitted.refused.is_empty());
-//! assert!(emitted.file_text("superdsc/bundle.mlir").unwrap().contains("sdsc_0.json"));
+//! assert!(emitted.file_text("superdsc/bundle_0/bundle.mlir").unwrap().contains("sdsc_0.json"));
 //! # Ok::<(), zellige_compile::CompileError>(())
 //! ```
 
@@ -114,11 +114,10 @@ impl EmittedProgram {
 /// # Errors
 /// Tensors that no plan moves to the card, or from it.
 pub fn emit_program(program: &CompiledProgram, options: &EmitOptions) -> Result<EmittedProgram> {
-    // One map for all forms: the bundle, the host program and the tile programs have to agree about every address.
+    // One map for all forms: the bundles, the host program and the tile programs have to agree about every address.
     let map = MemoryMap::new(program);
     let mut emitted = EmittedProgram::default();
-    let bundles =
-        BundlePhase::ALL.map(|p| superdsc::build_bundle(program, &map, p, options.addresses));
+    let bundles = superdsc::build_bundles(program, &map, options.addresses);
     for bundle in &bundles {
         emitted.refused.extend(bundle.refused.iter().cloned());
         emitted.files.extend(bundle.emitted_files());
@@ -134,25 +133,6 @@ pub fn emit_program(program: &CompiledProgram, options: &EmitOptions) -> Result<
     let text = zellige_graph::json::print_graph(&program.graph);
     emitted.files.push(EmittedFile { path: "graph.json".into(), text });
     Ok(emitted)
-}
-
-/// When steps run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BundlePhase {
-    /// Once, when weights are loaded.
-    Load,
-    /// At every run.
-    Run,
-}
-
-impl BundlePhase {
-    /// Both, in their order.
-    pub const ALL: [BundlePhase; 2] = [BundlePhase::Load, BundlePhase::Run];
-
-    /// The phase of a step.
-    pub(crate) fn matches_load(self, load: bool) -> bool {
-        load == (self == BundlePhase::Load)
-    }
 }
 
 /// A name that files and identifiers may have: other characters become `_`.

@@ -21,7 +21,8 @@ impl SdscSymbol {
     }
 }
 
-/// All symbols of a bundle: number `-(i + 1)` is the one at `i`.
+/// All symbols of a bundle. Number `-(i + 1)` is the symbol at `i` of those of a kernel, which every kernel counts anew:
+/// kernels that differ in their addresses alone are one file, and each execution binds the numbers.
 #[derive(Debug)]
 pub(super) struct SdscSymbols {
     addresses: KernelAddressing,
@@ -53,7 +54,7 @@ impl SdscSymbols {
     /// The symbols of the current kernel, with their numbers.
     pub(super) fn current_symbols(&self) -> Vec<(i64, SdscSymbol)> {
         let all = self.all.iter().enumerate().skip(self.from);
-        all.map(|(i, s)| (symbol_number(i), *s)).collect()
+        all.map(|(i, s)| (symbol_number(i - self.from), *s)).collect()
     }
 
     /// Takes back what was registered after the first `count` symbols.
@@ -78,13 +79,10 @@ impl SdscSymbols {
         // Symbols are shared within a kernel alone, as in torch-spyre: every kernel binds its own list when it is
         // executed.
         let known = self.all[self.from..].iter().position(|s| *s == symbol);
-        let at = known.map_or_else(
-            || {
-                self.all.push(symbol);
-                self.all.len() - 1
-            },
-            |i| self.from + i,
-        );
+        let at = known.unwrap_or_else(|| {
+            self.all.push(symbol);
+            self.all.len() - 1 - self.from
+        });
         Ok(symbol_number(at).to_string())
     }
 }
