@@ -280,6 +280,13 @@ impl Program {
 
 #[pymethods]
 impl Loaded {
+    /// How many bundles of steps were prepared so far, and how often bundles were launched: only the first launch of a
+    /// bundle prepares it.
+    fn bundle_counts(&self) -> (usize, usize) {
+        let counts = self.model.lock().unwrap_or_else(PoisonError::into_inner).bundle_counts();
+        (counts.prepared, counts.launched)
+    }
+
     /// One run: `states` names inputs that become an output, by number; the other outputs are given. An input is a
     /// tensor, or the storage of one.
     #[pyo3(signature = (inputs, states=Vec::new()))]
@@ -370,6 +377,7 @@ impl Program {
             "graph": p.graph.name(),
             "latency_us": p.latency().microseconds(),
             "launch_us": p.launch_time().microseconds(),
+            "launches": p.launch_count(),
             "load_us": p.load_latency().microseconds(),
             "optimal": p.divided_optimally,
             "decisions": self.source,

@@ -54,6 +54,9 @@ for name, (function, *args) in cases.items():
     compiled(*args)
     took, report = elapsed_us(compiled, *args), torch.spyre.last_report()
     assert report.launch_us > 0 and took > 0
+    # One launch for all steps of the card between two of the host.
+    assert report.launches <= 1 + sum(s["on_host"] for s in report.steps), (name, report.launches)
+    assert report.launches == 1 or any(s["on_host"] for s in report.steps), (name, report.launches)
     assert abs(took + report.launch_us - report.latency_us) < 1e-3, (name, took, report.launch_us, report.latency_us)
 print("done")
 """

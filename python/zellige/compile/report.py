@@ -119,7 +119,7 @@ class Report:
     @property
     def latency_us(self) -> float:
         """Simulated microseconds of the programs and the collectives of the last call, with what the host takes to launch
-        their steps (:attr:`launch_us`) and with the steps that the host does. Not part of it are operators that run beside
+        them (:attr:`launch_us`) and with the steps that the host does. Not part of it are operators that run beside
         the programs, copies of arguments before them, loading weights, and what a card waits for others that come later.
 
         ``torch.spyre.Event`` reads the card's own clock, which has all of those but the launches."""
@@ -127,9 +127,15 @@ class Report:
 
     @property
     def launch_us(self) -> float:
-        """Simulated microseconds that the host takes to launch the steps of the last call, which :attr:`latency_us` has
+        """Simulated microseconds that the host takes for the launches of the last call, which :attr:`latency_us` has
         and the card's own clock has not."""
         return sum(p.report()["launch_us"] for p in self.current)
+
+    @property
+    def launches(self) -> int:
+        """How often the host launches something in a call like the last one: all steps of the card between two of the
+        host are one launch. The first call prepares each of them, later calls prepare nothing."""
+        return sum(p.report()["launches"] for p in self.current)
 
     @property
     def collectives_us(self) -> float:
@@ -152,6 +158,7 @@ class Report:
             "graphs": self.graphs,
             "latency_us": self.latency_us,
             "launch_us": self.launch_us,
+            "launches": self.launches,
             "programs": [p.report() for p in self.programs],
             "collectives": [dataclasses.asdict(c) for c in self.collectives],
             "eager": [{"op": op, "at": at, "count": n} for (op, at), n in self.beside.items()],
@@ -185,7 +192,8 @@ class Report:
             why = f"  {step['why']}" if step["why"] else ""
             lines.append(f"  {step['us']:9.1f} us  {step['op']:<20} {step['cores']:>2} cores, {step['bound']}{why}")
         if self.launch_us:
-            lines.append(f"  {self.launch_us:9.1f} us  launches by the host, which events of the card leave out")
+            count = f"{self.launches} launch{'' if self.launches == 1 else 'es'}"
+            lines.append(f"  {self.launch_us:9.1f} us  {count} by the host, which events of the card leave out")
         if self.collectives:
             total = sum(c.bytes for c in self.collectives)
             lines.append(f"  {self.collectives_us:9.1f} us  {_count(len(self.collectives), 'collective')}, {total} bytes over the busiest link")
