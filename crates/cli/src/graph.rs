@@ -53,7 +53,7 @@ pub(crate) struct GraphArgs {
     /// Keep nothing in scratchpads
     #[arg(long)]
     no_lx: bool,
-    /// One operation after the other, never two at the same time
+    /// One operation after the other, never two at the same time, as in bundles anyway
     #[arg(long)]
     one_by_one: bool,
     /// The value of a symbol of the graph; others take their largest, but those of .onnx have none. Or the

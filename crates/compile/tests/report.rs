@@ -217,7 +217,7 @@ fn check_bundles_of_report(stack: &str, r: &Report) {
     // In whose place a tensor is, at the end of all replacements.
     let root = |mut at: usize| loop {
         match &r.tensors[at].over {
-            Some(name) => at = r.tensors.iter().position(|t| t.name == *name).unwrap(),
+            Some(name) => at = r.tensors.iter().position(|t| t.name == *name).expect("a tensor"),
             None => break at,
         }
     };
@@ -258,7 +258,7 @@ fn check_bundles_of_report(stack: &str, r: &Report) {
                 .map(|t| r.tensors[t].bytes)
                 .sum()
         };
-        assert_eq!(b.pool_bytes, own.clone().map(alive).max().unwrap(), "{stack}");
+        assert_eq!(b.pool_bytes, own.clone().map(alive).max().expect("a step"), "{stack}");
         assert!(b.pool_bytes <= r.summary.pool_peak, "{stack}: one pool holds them all");
     }
     assert_eq!(next, r.steps.len());
