@@ -142,6 +142,8 @@ pub struct MeasuredCase {
     pub lx: bool,
     /// The fraction of every scratchpad that is reserved for the backend.
     pub lx_reserved: f64,
+    /// Whether results may be copied between the scratchpads of different divisions.
+    pub copies: bool,
     /// The quantity that the row reports.
     pub quantity: MeasuredQuantity,
     /// A key that is equal in rows which differ only in the work division; empty for rows that are not products.

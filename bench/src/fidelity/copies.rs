@@ -87,7 +87,16 @@ fn parse_bytes(shapes: &str) -> Option<u64> {
         }
     }
     let bytes = bytes? / fewer;
-    (bytes.is_finite() && (1.0..1e12).contains(&bytes)).then_some(bytes as u64)
+    if !(1.0..1e12).contains(&bytes) {
+        return None;
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between one and a trillion"
+    )]
+    let whole = bytes as u64;
+    Some(whole)
 }
 
 /// What the account says of a copy.
@@ -110,6 +119,7 @@ pub(super) fn copy_case(row: &MeasuredRow, work: &ExchangeWork) -> MeasuredCase 
         cores: usize::try_from(work.source.cores).unwrap_or(1),
         lx: true,
         lx_reserved: 0.0,
+        copies: true,
         quantity: match row.unit.as_str() {
             "GB/s" => MeasuredQuantity::RateOfBytes(work.bytes),
             _ => MeasuredQuantity::Time,

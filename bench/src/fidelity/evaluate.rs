@@ -114,6 +114,7 @@ struct GraphKey {
     /// The part of every scratchpad that plans leave to the backend. These are the bits of an `f64`, because `f64`
     /// implements neither `Eq` nor `Hash`.
     lx_reserved: u64,
+    copies: bool,
 }
 
 impl RowPredictor {
@@ -191,6 +192,7 @@ impl RowPredictor {
             cores: case.cores,
             lx: case.lx,
             lx_reserved: case.lx_reserved.to_bits(),
+            copies: case.copies,
         };
         let hardware = &self.hardware;
         let known = self.known.entry(key).or_insert_with(|| time_graph(hardware, case, graph));
@@ -242,8 +244,7 @@ fn time_graph(hardware: &Hardware, case: &MeasuredCase, graph: &str) -> Result<G
     options.cores = case.cores.min(hardware.core_count());
     options.scratchpads = case.lx.then_some(PlacementPolicy::FirstFit);
     options.lx_reserved = case.lx_reserved;
-    // No row of a graph was measured with such copies: those that were are left out.
-    options.copies = false;
+    options.copies = case.copies;
     options.outputs = OutputLayoutRule::AsComputed;
     let program = compile_graph(&graph, &options).map_err(|e| e.to_string())?;
     let time = sum_run_time(&program);

@@ -176,6 +176,7 @@ mod tests {
             cores: 32,
             lx: true,
             lx_reserved: 0.2,
+            copies: false,
             quantity: MeasuredQuantity::Time,
             shape: "one".into(),
             split,

@@ -116,6 +116,7 @@ fn apply_conditions(row: &MeasuredRow, mut case: MeasuredCase) -> MeasuredCase {
             case.lx_reserved = part.filter(|p| (0.0..=1.0).contains(p)).unwrap_or(case.lx_reserved);
         }
     }
+    case.copies = words.starts_with("LX relayout over the ring");
     if words.contains("one bundle, intermediates in memory") {
         case.lx = false;
     }
@@ -133,6 +134,7 @@ fn build_sum(category: Category, parts: Vec<CasePart>) -> MeasuredCase {
         cores: 32,
         lx: true,
         lx_reserved: DEFAULT_LX_RESERVED,
+        copies: false,
         quantity: MeasuredQuantity::Time,
         shape: String::new(),
         split: None,

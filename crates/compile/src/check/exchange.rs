@@ -59,8 +59,8 @@ pub(super) fn check_exchange(
     let form = read.laid.stick_form()?;
     let whole_sticks = |part: &Part| {
         form.stick.is_none_or(|d| {
-            let ends = part[d].end % form.eps == 0 || part[d].end == form.size[d];
-            part[d].start % form.eps == 0 && ends
+            let ends = part[d].end.is_multiple_of(form.eps) || part[d].end == form.size[d];
+            part[d].start.is_multiple_of(form.eps) && ends
         })
     };
     let mut arrived: BTreeMap<usize, Vec<Part>> = BTreeMap::new();

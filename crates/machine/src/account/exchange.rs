@@ -121,7 +121,8 @@ impl Hardware {
             ExchangeCarrier::Shuffle if self.prices_shuffles() && work.bytes > 0 => {
                 let side = work.governing_side();
                 let split = side.split.clamp(*SPLITS.start(), *SPLITS.end());
-                let log2 = LOG2_BILLIONTHS[(split - SPLITS.start()) as usize];
+                let place = usize::try_from(split - SPLITS.start()).expect("clamped to the table");
+                let log2 = LOG2_BILLIONTHS[place];
                 // Nanoseconds of a run in billionths.
                 let doubled = number(Key::RingRunDoubling).ceil_product(log2);
                 let saved = number(Key::RingRunSaving).ceil_product(1_000_000_000);
@@ -162,7 +163,7 @@ mod tests {
 
     fn price(preset: &str, work: ExchangeWork) -> f64 {
         let hardware = Hardware::built_in_preset(preset).unwrap();
-        let cores = work.source.cores.max(work.destination.cores) as usize;
+        let cores = usize::try_from(work.source.cores.max(work.destination.cores)).unwrap();
         let each = CoreWork { ring_in: work.bytes, ..CoreWork::default() };
         let made = OperationWork::uniform_cores("x", WorkKind::Exchange(work), cores, each);
         let latency = hardware.operation_latency(&made);
