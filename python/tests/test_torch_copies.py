@@ -155,6 +155,20 @@ def test_compiled_functions_are_whole(copies, backend):
     assert torch.equal(torch.compile(work, backend=backend, fullgraph=True)(x), want)
 
 
+def join_twice(x: torch.Tensor):
+    return torch.cat([x, torch.reshape(x, [256, 256])])
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+def test_scripts_of_torchscript_are_compiled(copies):
+    def work(x):
+        return torch.cat([x.t(), torch.reshape(x, (256, 256)).t().contiguous()])
+
+    x = torch.randn(256, 256)
+    assert torch.equal(torch.jit.trace(work, x)(x), work(x))
+    assert torch.equal(torch.jit.script(join_twice)(x.t()), join_twice(x.t()))
+
+
 def test_errors_are_those_of_pytorch():
     x = torch.zeros(256, 256).t()
 

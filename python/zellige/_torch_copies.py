@@ -21,6 +21,8 @@ MIN_ELEMENTS = 1 << 14
 _lock = threading.Lock()
 _users = 0
 _counts: dict[str, list[int]] = {}
+# The functions that replace others: made once, and kept, because PyTorch's compilers know them by their addresses.
+_new: list[tuple[Any, str, Any]] = []
 # What was replaced: the object that has the name, the name, and the former value or none where it was inherited.
 _replaced: list[tuple[Any, str, Any]] = []
 
@@ -81,6 +83,15 @@ def torch_copies() -> TorchCopies:
 
 
 def _replace_functions() -> None:
+    if not _new:
+        _new.extend(_make_functions())
+    for owner, name, function in _new:
+        _replaced.append((owner, name, vars(owner).get(name)))
+        setattr(owner, name, function)
+
+
+def _make_functions() -> list[tuple[Any, str, Any]]:
+    """The functions that replace PyTorch's: where, under which name, and what."""
     import torch
 
     tensor_class, parameter = torch.Tensor, torch.nn.Parameter
@@ -92,9 +103,13 @@ def _replace_functions() -> None:
     contiguous_format, preserve_format = torch.contiguous_format, torch.preserve_format
     relayout, floor = _native.relayout, MIN_ELEMENTS
 
+    def is_watched() -> bool:
+        """Whether PyTorch compiles or traces, so that a size may be no number and the call belongs to a graph."""
+        return is_compiling() or tracing() is not None
+
     def is_ordinary(*tensors: Any) -> bool:
         """Whether these are plain tensors of the CPU, and nothing watches what becomes of them."""
-        if function_modes() or dispatch_modes() or tracing() is not None or transform() is not None:
+        if function_modes() or dispatch_modes() or transform() is not None:
             return False
         # A tensor with a tangent has no mark of its own, so no level of forward differentiation may be open.
         if forward._current_level >= 0:
@@ -126,19 +141,25 @@ def _replace_functions() -> None:
     contiguous_before = tensor_class.contiguous
 
     def contiguous(self, *args, **options):
-        if args or options or self.numel() < floor or is_compiling() or self.is_contiguous():
+        if args or options or is_watched() or self.numel() < floor or self.is_contiguous():
             return contiguous_before(self, *args, **options)
         result = move_or_none(self) if is_ordinary(self) else None
         return contiguous_before(self) if result is None else count_call("contiguous", result)
 
+    # The compiler knows PyTorch's functions by the objects that `torch` holds when it is first used, so those which are
+    # replaced there may be unknown to it. Operators always are known.
+    operators = torch.ops.aten
+
     def make_clone(clone_before):
         def clone(self, *args, memory_format=preserve_format, **options):
+            if is_compiling():
+                return operators.clone(self, *args, memory_format=memory_format, **options)
             # The strides of the usual clone are those of the tensor where these have no gaps: a plain copy.
             if (
                 args
                 or options
                 or memory_format is not contiguous_format
-                or is_compiling()
+                or tracing() is not None
                 or self.numel() < floor
                 or self.is_contiguous()
             ):
@@ -153,7 +174,7 @@ def _replace_functions() -> None:
     copy_before = tensor_class.copy_
 
     def copy_(self, src, *args, **options):
-        if args or options or self.numel() < floor or is_compiling() or not isinstance(src, tensor_class):
+        if args or options or is_watched() or self.numel() < floor or not isinstance(src, tensor_class):
             return copy_before(self, src, *args, **options)
         if (
             self.dtype is not src.dtype
@@ -167,7 +188,10 @@ def _replace_functions() -> None:
 
     def make_reshape(reshape_before):
         def reshape(self, *shape, **options):
-            if options or self.numel() < floor or is_compiling() or self.is_contiguous():
+            if is_compiling():
+                sizes = options.get("shape", shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
+                return operators.reshape(self, sizes)
+            if options or tracing() is not None or self.numel() < floor or self.is_contiguous():
                 return reshape_before(self, *shape, **options)
             # A view takes a dtype too, which a reshape refuses.
             sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
@@ -187,7 +211,9 @@ def _replace_functions() -> None:
 
     def make_cat(cat_before):
         def cat(tensors, dim=0, **options):
-            if options or is_compiling() or type(tensors) not in (list, tuple) or not tensors:
+            if is_compiling():
+                return operators.cat(tensors, dim, **options)
+            if options or tracing() is not None or type(tensors) not in (list, tuple) or not tensors:
                 return cat_before(tensors, dim, **options)
             first = tensors[0]
             if (
@@ -244,8 +270,10 @@ def _replace_functions() -> None:
         before = getattr(owner, name)
         function.__name__ = function.__qualname__ = name
         function.__doc__ = before.__doc__
-        _replaced.append((owner, name, vars(owner).get(name)))
-        setattr(owner, name, function)
+        if owner is torch:
+            # TorchScript would read the source of a Python function, and knows operators by its table.
+            torch.jit._builtins._register_builtin(function, f"aten::{name}")
+    return new
 
 
 def _restore_functions() -> None:
