@@ -2,7 +2,7 @@
 
 use crate::cuda;
 use crate::dlpack::{DlDevice, DlManaged, DlTensor, DlVersioned, ExchangeApi, READ_ONLY};
-use crate::plain::{ArrayUse, plain_object};
+use crate::plain::{self, ArrayUse, plain_object};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -51,7 +51,10 @@ impl<'py> LibraryArray<'py> {
         lead: &Bound<'py, PyAny>,
     ) -> PyResult<LibraryArray<'py>> {
         let py = object.py();
-        if let Ok(api) = object.get_type().getattr(intern!(py, "__dlpack_c_exchange_api__"))
+        // numpy has no such table, and a question for one costs an exception. Its arrays are in host memory.
+        let numpy = plain::is_numpy_array(object);
+        if !numpy
+            && let Ok(api) = object.get_type().getattr(intern!(py, "__dlpack_c_exchange_api__"))
             && let Some(api) = capsule_pointer::<ExchangeApi>(&api, c"dlpack_exchange_api")
         {
             // SAFETY: the capsule of that name holds the function table of a library that stays
@@ -75,7 +78,8 @@ impl<'py> LibraryArray<'py> {
         })?;
         let options = PyDict::new(py);
         options.set_item(intern!(py, "max_version"), (1, 0))?;
-        if let Ok(device) = object.call_method0(intern!(py, "__dlpack_device__"))
+        if !numpy
+            && let Ok(device) = object.call_method0(intern!(py, "__dlpack_device__"))
             && let Ok((DlDevice::CUDA, ordinal)) = device.extract::<(i32, i32)>()
         {
             // Zero would be taken for no stream; the default one is 1.

@@ -1,12 +1,13 @@
 //! Moves of arrays on a CUDA device.
 //!
 //! A call of a move that was made before must cost the host less than the launch itself, so it is found by the arguments of
-//! the call (shapes, strides, dtypes, and which layouts), before any layout is read or compared. What is found
-//! has the kernels for every alignment that came up.
+//! the call (`known_calls.rs`), before any layout is read or compared. What is found has the kernels for every
+//! alignment that came up.
 
 use crate::array::LibraryArray;
 use crate::convert;
 use crate::error;
+use crate::known_calls::{HeldLayouts, KnownCalls, call_key};
 use crate::layout::PyLayout;
 use crate::plain::{ArrayUse, mark_written};
 use crate::relayout::{
@@ -16,24 +17,16 @@ use crate::relayout::{
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 use smallvec::SmallVec;
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, Once, PoisonError};
 use zellige_cuda::driver::{self, CudaDevice, DriverError, LoadedKernels};
 use zellige_cuda::{CudaError, CudaProgram, Gpu, LaunchAlignment, plan_moves};
 use zellige_movement::{MoveDtypes, MoveError, MovePlan, PaddingFill, PaddingValue};
 
-/// The arguments of a call as numbers.
-type CallKey = SmallVec<[i64; 48]>;
-
 /// Moves that were made before.
-static KNOWN_MOVES: LazyLock<Mutex<HashMap<CallKey, Arc<PreparedCudaMove>>>> =
-    LazyLock::new(Mutex::default);
-
-/// Moves that are kept; with one more, all are forgotten and made again from compiled kernels.
-const MAX_KNOWN_MOVES: usize = 4096;
+static KNOWN_MOVES: LazyLock<KnownCalls<PreparedCudaMove>> = LazyLock::new(KnownCalls::new);
 
 /// A move that was planned and checked.
 struct PreparedCudaMove {
@@ -46,7 +39,7 @@ struct PreparedCudaMove {
     /// For every alignment that came up, the kernels of every plan.
     kernels: Mutex<Vec<(LaunchAlignment, Vec<&'static LoadedKernels>)>>,
     /// Layouts whose addresses are part of the key: nothing else gets these addresses while they are held.
-    _held: SmallVec<[Py<PyAny>; 2]>,
+    _held: HeldLayouts,
 }
 
 /// Moves the elements of an array on a CUDA device, on a stream of its library, without waiting.
@@ -61,8 +54,7 @@ pub(crate) fn relayout_on_device<'py>(
     let given =
         out.map(|out| LibraryArray::from_object(out, ArrayUse::Written, out)).transpose()?;
     let (key, held) = call_key(from, layouts, given.as_ref(), choice)?;
-    let found = KNOWN_MOVES.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
-    let (prepared, result, to) = match (found, out, given) {
+    let (prepared, result, to) = match (KNOWN_MOVES.find_call(&key), out, given) {
         (Some(prepared), Some(out), Some(to)) => {
             check_writable(from, &to)?;
             (prepared, out.clone(), to)
@@ -78,16 +70,7 @@ pub(crate) fn relayout_on_device<'py>(
             let (result, to) = asked.result_array(py, array, from, out)?;
             let settled = asked.settle_move(from, &to, out.is_some())?;
             let prepared = Arc::new(PreparedCudaMove::new(py, &settled, from, &to, held)?);
-            let mut known = KNOWN_MOVES.lock().unwrap_or_else(PoisonError::into_inner);
-            let old = if known.len() < MAX_KNOWN_MOVES {
-                HashMap::new()
-            } else {
-                std::mem::take(&mut *known)
-            };
-            known.insert(key, Arc::clone(&prepared));
-            drop(known);
-            // Python objects go without the lock: their end may run any code.
-            drop(old);
+            KNOWN_MOVES.keep_call(key, &prepared);
             (prepared, result, to)
         }
     };
@@ -102,65 +85,13 @@ pub(crate) fn relayout_on_device<'py>(
     Ok(result)
 }
 
-/// The key of a call, and the layouts that are recognised by their address.
-fn call_key(
-    from: &LibraryArray<'_>,
-    layouts: [Option<&Bound<'_, PyAny>>; 2],
-    out: Option<&LibraryArray<'_>>,
-    choice: PaddingValue,
-) -> PyResult<(CallKey, SmallVec<[Py<PyAny>; 2]>)> {
-    let (mut key, mut held) = (CallKey::new(), SmallVec::new());
-    let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-    key.push(from.device.index.into());
-    for array in [Some(from), out] {
-        let Some(array) = array else {
-            key.push(-1);
-            continue;
-        };
-        key.push(number(array.shape.len()));
-        key.push(array.dtype as i64);
-        key.extend_from_slice(&array.shape);
-        key.extend_from_slice(&array.stride);
-    }
-    for layout in layouts {
-        match layout {
-            None => key.push(0),
-            Some(value) => match value.cast::<PyString>() {
-                Ok(text) => {
-                    let text = text.to_str()?.as_bytes();
-                    key.push(number(text.len()) + 1);
-                    for chunk in text.chunks(8) {
-                        let mut word = [0; 8];
-                        word[..chunk.len()].copy_from_slice(chunk);
-                        key.push(i64::from_le_bytes(word));
-                    }
-                }
-                // Layouts do not change.
-                Err(_) => {
-                    key.extend_from_slice(&[-1, value.as_ptr() as i64]);
-                    held.push(value.clone().unbind());
-                }
-            },
-        }
-    }
-    key.extend_from_slice(&match choice {
-        PaddingValue::Leave => [0, 0],
-        PaddingValue::Zero | PaddingValue::Sum => [1, 0],
-        PaddingValue::Max => [2, 0],
-        PaddingValue::Min => [3, 0],
-        PaddingValue::Integer(n) => [4, n],
-        PaddingValue::Real(x) => [5, x.to_bits().cast_signed()],
-    });
-    Ok((key, held))
-}
-
 impl PreparedCudaMove {
     fn new(
         py: Python<'_>,
         settled: &SettledRelayout<'_>,
         from: &LibraryArray<'_>,
         to: &LibraryArray<'_>,
-        held: SmallVec<[Py<PyAny>; 2]>,
+        held: HeldLayouts,
     ) -> PyResult<PreparedCudaMove> {
         let device = CudaDevice::open_cached(from.device.index).map_err(|e| driver_error(&e))?;
         let plans = plan_moves(

@@ -17,6 +17,7 @@ mod cuda;
 mod dlpack;
 mod draw;
 mod error;
+mod known_calls;
 mod ktir;
 mod layout;
 mod memory;
@@ -27,11 +28,13 @@ mod program;
 mod relayout;
 mod reshard;
 mod stick;
+mod thread_pool;
 mod torch;
 
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use zellige_float::Isa;
+use zellige_movement::ThreadPool;
 
 /// The instruction set that moves and the simulated device use: "avx512", "avx2", "neon" or "baseline". The
 /// environment variable `ZELLIGE_ISA` lowers it; results have the same bits on all.
@@ -55,7 +58,14 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
         let text = std::ffi::CString::new(text)?;
         PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 1)?;
     }
+    if let Err(why) = ThreadPool::requested_by_variable() {
+        let text = format!("{why}; {} is used", ThreadPool::of_process().name()).replace('\0', " ");
+        let text = std::ffi::CString::new(text)?;
+        PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 1)?;
+    }
     m.add_function(wrap_pyfunction!(instruction_set, m)?)?;
+    m.add_function(wrap_pyfunction!(thread_pool::thread_pool, m)?)?;
+    m.add_function(wrap_pyfunction!(thread_pool::set_thread_pool, m)?)?;
     m.add_class::<memory::Memory>()?;
     m.add("LayoutError", py.get_type::<error::LayoutError>())?;
     m.add("DeviceError", py.get_type::<error::DeviceFault>())?;

@@ -7,7 +7,7 @@ use pyo3::types::{PyDict, PyTuple};
 use zellige_host::AlignedBuffer;
 
 /// Results from this many bytes on are made here; the allocator of numpy keeps and reuses smaller ones.
-const MIN_OWNED_BYTES: usize = 16 << 20;
+pub(crate) const MIN_OWNED_BYTES: usize = 16 << 20;
 
 /// The owner of an array's memory: on huge pages, and used again by a later result.
 #[pyclass(frozen, name = "_Memory", module = "zellige._native")]

@@ -8,6 +8,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyString;
 use smallvec::SmallVec;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -25,16 +26,15 @@ pub(crate) fn plain_object<'py>(
     used: ArrayUse,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = object.py();
-    let modules = loaded_modules(py)?;
-    if is_array(object, &modules)? {
+    if is_numpy_array(object) {
         return Ok(object.clone());
     }
-    if let Ok(torch) = modules.get_item(intern!(py, "torch"))
-        && let Ok(class) = torch.getattr(intern!(py, "Tensor"))
-        && object.is_instance(&class)?
+    if let Some(torch) = LoadedTorch::find(py)
+        && object.is_instance(torch.tensor.bind(py))?
     {
-        return plain_tensor(object, &torch, &class, used);
+        return plain_tensor(object, torch, used);
     }
+    let modules = loaded_modules(py)?;
     if let Ok(masked) = modules.get_item(intern!(py, "numpy.ma"))
         && object.is_instance(&masked.getattr(intern!(py, "MaskedArray"))?)?
     {
@@ -55,21 +55,62 @@ fn loaded_modules(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 
 /// Whether it is an array of numpy and nothing more. Most objects are, and asking `torch.Tensor` for its
 /// instances runs code of PyTorch.
-fn is_array(object: &Bound<'_, PyAny>, modules: &Bound<'_, PyAny>) -> PyResult<bool> {
+pub(crate) fn is_numpy_array(object: &Bound<'_, PyAny>) -> bool {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = object.py();
-    match modules.get_item(intern!(py, "numpy")) {
-        Ok(numpy) => Ok(object.get_type().is(numpy.getattr(intern!(py, "ndarray"))?)),
-        Err(_) => Ok(false),
+    // The class is looked up until numpy is loaded, and kept from then on: a lookup costs more than the comparison.
+    let class = CLASS.get_or_try_init(py, || {
+        let numpy = loaded_modules(py)?.get_item(intern!(py, "numpy"))?;
+        Ok::<_, PyErr>(numpy.getattr(intern!(py, "ndarray"))?.unbind())
+    });
+    class.is_ok_and(|class| object.get_type().is(class.bind(py)))
+}
+
+/// What is asked of PyTorch for each tensor, looked up once: a small move takes less time than the lookups.
+struct LoadedTorch {
+    torch: Py<PyAny>,
+    tensor: Py<PyAny>,
+    is_grad_enabled: Py<PyAny>,
+    /// Functions that are not public: where one is missing, public ones are asked instead.
+    dispatch_keys: Option<Py<PyAny>>,
+    increment_version: Option<Py<PyAny>>,
+}
+
+impl LoadedTorch {
+    /// PyTorch, where it is loaded.
+    fn find(py: Python<'_>) -> Option<&'static LoadedTorch> {
+        static TORCH: PyOnceLock<LoadedTorch> = PyOnceLock::new();
+        let look = || {
+            let torch = loaded_modules(py)?.get_item(intern!(py, "torch"))?;
+            let own = torch.getattr(intern!(py, "_C"))?;
+            let of_own = |name: &Bound<'_, PyString>| own.getattr(name).ok().map(Bound::unbind);
+            Ok::<_, PyErr>(LoadedTorch {
+                tensor: torch.getattr(intern!(py, "Tensor"))?.unbind(),
+                is_grad_enabled: torch.getattr(intern!(py, "is_grad_enabled"))?.unbind(),
+                dispatch_keys: of_own(intern!(py, "_dispatch_keys")),
+                increment_version: of_own(intern!(py, "_increment_version")),
+                torch: torch.unbind(),
+            })
+        };
+        // While PyTorch is being imported some of it is missing, and nothing is kept.
+        TORCH.get_or_try_init(py, look).ok()
+    }
+
+    /// The dispatch keys of a tensor. Where the function is missing there are none, and every question is asked.
+    fn dispatch_keys(&self, object: &Bound<'_, PyAny>) -> Option<u64> {
+        let py = object.py();
+        let all = self.dispatch_keys.as_ref()?.bind(py).call1((object,)).ok()?;
+        all.call_method0(intern!(py, "raw_repr")).ok()?.extract().ok()
     }
 }
 
 fn plain_tensor<'py>(
     object: &Bound<'py, PyAny>,
-    torch: &Bound<'py, PyAny>,
-    class: &Bound<'py, PyAny>,
+    known: &LoadedTorch,
     used: ArrayUse,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = object.py();
+    let (torch, class) = (known.torch.bind(py), known.tensor.bind(py));
     let refuse = |reason: String| Err(PyTypeError::new_err(reason));
     let is = |name: &Bound<'py, pyo3::types::PyString>| -> PyResult<bool> {
         object.call_method0(name)?.is_truthy()
@@ -85,9 +126,7 @@ fn plain_tensor<'py>(
             own.name()?
         ));
     }
-    if flag(intern!(py, "requires_grad"))?
-        && torch.call_method0(intern!(py, "is_grad_enabled"))?.is_truthy()?
-    {
+    if flag(intern!(py, "requires_grad"))? && known.is_grad_enabled.bind(py).call0()?.is_truthy()? {
         if used == ArrayUse::Written {
             return Err(PyValueError::new_err(
                 "`out` requires a gradient, and a move has none: write it under torch.no_grad(), or \
@@ -102,7 +141,7 @@ fn plain_tensor<'py>(
             ));
         }
     }
-    let keys = dispatch_keys(object, torch);
+    let keys = known.dispatch_keys(object);
     if keys.is_some_and(|own| lock_usual_keys().contains(&own)) {
         return Ok(object.clone());
     }
@@ -187,15 +226,6 @@ fn lock_usual_keys() -> MutexGuard<'static, SmallVec<[u64; 8]>> {
     USUAL_KEYS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The dispatch keys of a tensor. Not a public function: where it is missing, there are none, and
-/// every question is asked.
-fn dispatch_keys(object: &Bound<'_, PyAny>, torch: &Bound<'_, PyAny>) -> Option<u64> {
-    let py = object.py();
-    let all = torch.getattr(intern!(py, "_C")).ok()?;
-    let all = all.call_method1(intern!(py, "_dispatch_keys"), (object,)).ok()?;
-    all.call_method0(intern!(py, "raw_repr")).ok()?.extract().ok()
-}
-
 /// Whether a subclass decides what its elements are: it has a `__torch_dispatch__`, or a
 /// `__torch_function__` that is neither PyTorch's own nor the one that does nothing.
 fn overrides_elements(
@@ -222,17 +252,23 @@ fn overrides_elements(
 /// refused instead of wrong.
 pub(crate) fn mark_written(object: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = object.py();
-    let modules = loaded_modules(py)?;
-    if is_array(object, &modules)? {
+    if is_numpy_array(object) {
         return Ok(());
     }
-    let Ok(torch) = modules.get_item(intern!(py, "torch")) else { return Ok(()) };
-    let Ok(class) = torch.getattr(intern!(py, "Tensor")) else { return Ok(()) };
-    if object.is_instance(&class)?
+    let Some(known) = LoadedTorch::find(py) else { return Ok(()) };
+    // Tensors of inference mode have no versions.
+    if object.is_instance(known.tensor.bind(py))?
         && !object.call_method0(intern!(py, "is_inference"))?.is_truthy()?
     {
-        let graph = torch.getattr(intern!(py, "autograd"))?.getattr(intern!(py, "graph"))?;
-        graph.call_method1(intern!(py, "increment_version"), (object,))?;
+        match &known.increment_version {
+            // It takes several tensors.
+            Some(increment) => increment.bind(py).call1(((object,),))?,
+            None => {
+                let graph = known.torch.bind(py).getattr(intern!(py, "autograd"))?;
+                let graph = graph.getattr(intern!(py, "graph"))?;
+                graph.call_method1(intern!(py, "increment_version"), (object,))?
+            }
+        };
     }
     Ok(())
 }

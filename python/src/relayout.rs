@@ -4,20 +4,35 @@ use crate::array::LibraryArray;
 use crate::cuda;
 use crate::dlpack::DlDevice;
 use crate::error;
+use crate::known_calls::{HeldLayouts, KnownCalls, call_key};
 use crate::layout::PyLayout;
 use crate::memory;
-use crate::plain::{ArrayUse, mark_written};
+use crate::plain::{ArrayUse, is_numpy_array, mark_written};
 use crate::stick::PyStickLayout;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyTuple};
 use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use zellige_layout::{Layout, StridedLayout};
-use zellige_movement::{FillElement, MoveDtypes, PaddingFill, PaddingValue, PlanCache};
+use zellige_movement::{FillElement, MoveDtypes, Mover, PaddingFill, PaddingValue, PlanCache};
 
 static PLANS: LazyLock<PlanCache> = LazyLock::new(|| PlanCache::new(1024));
+
+/// Moves that were made before.
+static KNOWN_MOVES: LazyLock<KnownCalls<PreparedMove>> = LazyLock::new(KnownCalls::new);
+
+/// A move that was planned.
+struct PreparedMove {
+    mover: Arc<Mover>,
+    element: Option<Vec<u8>>,
+    /// The shape of a new result.
+    shape: Py<PyTuple>,
+    /// Layouts whose addresses are part of the key.
+    _held: HeldLayouts,
+}
 
 /// One side of the move.
 enum RelayoutSide<'py> {
@@ -48,7 +63,7 @@ static PARSED_TEXTS: LazyLock<Mutex<HashMap<(String, Option<Vec<i64>>), PyLayout
 /// Runs something with the locks of this file held.
 pub(crate) fn with_locks(work: impl FnOnce()) {
     let _texts = PARSED_TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-    work();
+    KNOWN_MOVES.with_lock(work);
 }
 
 fn read_given_side<'py>(
@@ -279,19 +294,7 @@ pub(crate) fn relayout<'py>(
     if from.device.kind == DlDevice::CUDA {
         return cuda::relayout_on_device(py, array, &from, [src, dst], out, choice);
     }
-    let asked = RequestedRelayout::new(&from, src, dst, choice, out.is_some())?;
-    let (result, to) = asked.result_array(py, array, &from, out)?;
-    let settled = asked.settle_move(&from, &to, out.is_some())?;
-    let SettledRelayout { dtypes, fills, .. } = settled;
-    let mover = PLANS
-        .plan_or_reuse(
-            settled.source_layout(),
-            settled.target_layout(),
-            settled.shape(),
-            dtypes,
-            fills,
-        )
-        .map_err(|e| error::move_error(&e))?;
+    let (prepared, result, to) = prepare_move(py, array, &from, [src, dst], out, choice)?;
     check_disjoint(from.memory_range(), to.memory_range())?;
     let ((read, read_bytes), (write, write_bytes)) = (from.memory_range(), to.memory_range());
     // SAFETY: both are the memory of live arrays, from their first byte to their last, apart from
@@ -318,8 +321,8 @@ pub(crate) fn relayout<'py>(
         None if small => 1,
         None => zellige_host::available_cores(),
     };
-    let element = settled.element.as_ref().map(|e| e.bytes.as_slice());
-    let mut run = || mover.run_on_slices(read, write, element, threads);
+    let PreparedMove { mover, element, .. } = &*prepared;
+    let mut run = || mover.run_on_slices(read, write, element.as_deref(), threads);
     // Releasing the lock costs more than a small move.
     let moved = if small { run() } else { py.detach(run) };
     moved.map_err(|e| error::move_error(&e))?;
@@ -327,6 +330,53 @@ pub(crate) fn relayout<'py>(
         mark_written(&result)?;
     }
     Ok(result)
+}
+
+/// The move of a call on the CPU, with the array to write: found by the arguments, or planned.
+fn prepare_move<'py>(
+    py: Python<'py>,
+    array: &Bound<'py, PyAny>,
+    from: &LibraryArray<'py>,
+    layouts: [Option<&Bound<'py, PyAny>>; 2],
+    out: Option<&Bound<'py, PyAny>>,
+    choice: PaddingValue,
+) -> PyResult<(Arc<PreparedMove>, Bound<'py, PyAny>, LibraryArray<'py>)> {
+    let given =
+        out.map(|out| LibraryArray::from_object(out, ArrayUse::Written, out)).transpose()?;
+    let (key, held) = call_key(from, layouts, given.as_ref(), choice)?;
+    if let Some(prepared) = KNOWN_MOVES.find_call(&key) {
+        return match (out, given) {
+            (Some(out), Some(to)) => {
+                check_writable(from, &to)?;
+                Ok((prepared, out.clone(), to))
+            }
+            _ => {
+                let made = new_library_array(py, array, from, prepared.shape.bind(py))?;
+                let to = LibraryArray::from_plain_object(&made, &made)?;
+                Ok((prepared, made, to))
+            }
+        };
+    }
+    let asked = RequestedRelayout::new(from, layouts[0], layouts[1], choice, out.is_some())?;
+    let (result, to) = asked.result_array(py, array, from, out)?;
+    let settled = asked.settle_move(from, &to, out.is_some())?;
+    let mover = PLANS
+        .plan_or_reuse(
+            settled.source_layout(),
+            settled.target_layout(),
+            settled.shape(),
+            settled.dtypes,
+            settled.fills,
+        )
+        .map_err(|e| error::move_error(&e))?;
+    let prepared = Arc::new(PreparedMove {
+        mover,
+        element: settled.element.map(|e| e.bytes),
+        shape: PyTuple::new(py, &to.shape)?.unbind(),
+        _held: held,
+    });
+    KNOWN_MOVES.keep_call(key, &prepared);
+    Ok((prepared, result, to))
 }
 
 /// The shape of the new array that `relayout` makes of an array of this shape.
@@ -354,6 +404,7 @@ fn memory_span(layout: &Layout) -> PyResult<i64> {
 
 /// What is written where no element is.
 pub(crate) fn read_padding(fill: Option<&Bound<'_, PyAny>>) -> PyResult<PaddingValue> {
+    // The usual call gives none, and finds no reason to look for a word.
     let Some(fill) = fill else { return Ok(PaddingValue::Zero) };
     if let Ok(text) = fill.extract::<String>() {
         PaddingValue::parse(&text).map_err(|e| refuse_layout(&e))
@@ -385,7 +436,19 @@ pub(crate) fn new_library_array<'py>(
     from: &LibraryArray<'_>,
     shape: &Bound<'py, PyTuple>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    if let Ok(method) = array.getattr(intern!(py, "new_empty")) {
+    if is_numpy_array(array) {
+        // The element type of an array of numpy is the one of its result, and small results need no memory of ours.
+        let elements = shape.iter().try_fold(from.element_width(), |bytes, extent| {
+            bytes.checked_mul(extent.extract().ok()?)
+        });
+        if elements.is_some_and(|bytes| bytes < memory::MIN_OWNED_BYTES) {
+            static EMPTY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+            let empty = EMPTY.get_or_try_init(py, || {
+                Ok::<_, PyErr>(py.import("numpy")?.getattr(intern!(py, "empty"))?.unbind())
+            })?;
+            return empty.bind(py).call1((shape, array.getattr(intern!(py, "dtype"))?));
+        }
+    } else if let Ok(method) = array.getattr(intern!(py, "new_empty")) {
         return method.call1((shape,));
     }
     if from.device.kind == DlDevice::CUDA {

@@ -25,8 +25,11 @@ from ._native import (
     ask,
     explain,
     instruction_set,
+    set_thread_pool,
+    thread_pool,
 )
 from ._relayout import relayout
+from ._torch_copies import torch_copies
 
 
 def report(compiled: _Any = None) -> _Any:
@@ -52,4 +55,7 @@ __all__ = [
     "instruction_set",
     "relayout",
     "report",
+    "set_thread_pool",
+    "thread_pool",
+    "torch_copies",
 ]

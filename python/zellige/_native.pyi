@@ -240,6 +240,12 @@ class ReshardRound:
     def pack_nests(self, index: int) -> _Nests: ...
     def unpack_nests(self, index: int) -> _Nests: ...
 
+def thread_pool() -> dict[str, str | int | None]:
+    """Which threads large moves and the simulated card use: the pool, and the OpenMP runtime of the process."""
+
+def set_thread_pool(name: str) -> str:
+    """Has this process use the pool "auto", "own" or "openmp"; returns the one until then."""
+
 def instruction_set() -> str:
     """The instruction set in use: "avx512", "avx2", "neon" or "baseline"."""
 
