@@ -200,13 +200,12 @@ pub(super) enum Fp8Packing {
 }
 
 /// `products` products of 8-bit floats `[m, k] @ [k, n]` that share the activation, with a scale for each row of it and
-/// each column of a weight.
+/// each column of a weight; `rescaled` further operations scale the result after the product.
 pub(super) fn fp8_linear_text(
-    m: i64,
-    k: i64,
-    n: i64,
+    [m, k, n]: [i64; 3],
     packing: Fp8Packing,
     products: usize,
+    rescaled: usize,
 ) -> String {
     let mut inputs = match packing {
         Fp8Packing::Given => format!("x8: float8_e4m3fn[{m}, {k}], sa: float32[{m}, 1]"),
@@ -235,7 +234,13 @@ pub(super) fn fp8_linear_text(
     for i in 0..products {
         let _ = write!(inputs, ", w{i}: float8_e4m3fn[{k}, {n}], sb{i}: float32[1, {n}]");
         let _ = write!(ops, " y{i} = scaled_mm(x8, w{i}, sa, sb{i}, out_dtype=\"float16\")");
-        results.push(format!("y{i}"));
+        let mut result = format!("y{i}");
+        for again in 0..rescaled {
+            let _ = write!(inputs, ", r{i}.{again}: float16[1, {n}]");
+            let _ = write!(ops, " z{i}.{again} = mul({result}, r{i}.{again})");
+            result = format!("z{i}.{again}");
+        }
+        results.push(result);
     }
     format!("graph fp8({inputs}) {{{ops} return {} }}", results.join(", "))
 }

@@ -103,4 +103,10 @@ fn blocks_fit_and_cover_the_tile() {
     // As measured: 1024 rows by 256 columns on 2 x 16 cores read B eight times and A once.
     assert_eq!(plan_tile_passes([1024, 256], [16, 2], limits, Ratio::new(3, 2)), [1, 8]);
     assert_eq!(plan_tile_passes([512, 1024], [2, 16], limits, Ratio::new(3, 2)), [8, 2]);
+    // Blocks of 64 x 128 and of 128 x 64 move the same bytes into a core that has 256 x 128. A single product spares A,
+    // which more cores share here, and a batch B.
+    for (spare_shared, expected) in [(true, [1, 4]), (false, [2, 2])] {
+        let limits = BlockLimits { area: 8192, rows: 128, columns: 128, spare_shared };
+        assert_eq!(plan_tile_passes([256, 128], [8, 4], limits, Ratio::new(3, 2)), expected);
+    }
 }

@@ -222,7 +222,12 @@ fn express_fp8(row: &MeasuredRow) -> Expressed {
     };
     let products = if row.op.contains("shared pair") { 2 } else { 1 };
     let split = read_split(row)?;
-    let mut graph = fp8_linear_text(m, k, n, packing, products);
+    // Bare products of this sweep apply one scale in a kernel of its own, and where the row says so both.
+    let rescaled = match row.op.starts_with("scaled_mm") {
+        true => 1 + usize::from(row.conditions.contains("as a separate op")),
+        false => 0,
+    };
+    let mut graph = fp8_linear_text([m, k, n], packing, products, rescaled);
     let planned = split.or_else(|| plan_unrecorded(row, &Product::plain(m, k, n), 2 * FP16_STICK));
     if let Some(ProductSplit { m, n, k, .. }) = planned {
         let hint = format!("out_dtype=\"float16\") split {{M: {m}, N: {n}, K: {k}}}");
