@@ -84,6 +84,27 @@ class Layout:
     def _repr_html_(self) -> str: ...
 
 @final
+class KtirModule:
+    """A module of tile kernels; `zellige.ktir` is made of it."""
+
+    def __init__(self, source: str) -> None: ...
+    def functions(self) -> list[str]: ...
+    def arguments(self, kernel: str) -> list[tuple[str, str]]: ...
+    def grid(self, kernel: str) -> list[int]: ...
+    def sizes(self, kernel: str) -> list[tuple[str, list[int], str]]: ...
+    def print(self) -> str: ...
+    def run(
+        self,
+        kernel: str,
+        arrays: Sequence[tuple[str, str, Sequence[int], bytes]],
+        scalars: Sequence[tuple[str, int | float]],
+        hardware: str = "ktir",
+        pipeline: str = "serial",
+        compat: bool = False,
+        threads: int | None = None,
+    ) -> tuple[dict[str, bytearray], str]: ...
+
+@final
 class DataFormats:
     """The number formats of the device."""
 
