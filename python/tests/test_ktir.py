@@ -97,10 +97,13 @@ def test_torch_tensors_come_back_as_tensors():
 
 
 def test_ctrl_c_ends_a_kernel():
-    forever = """func.func @forever(%n: index) {
+    # Elements that differ: tiles of equal ones are computed once, and the budget of steps would end first.
+    forever = """func.func @forever(%x: index, %n: index) {
       %c0 = arith.constant 0 : index
       %c1 = arith.constant 1 : index
-      %a = arith.constant dense<1.0> : tensor<64x1024xf16>
+      %v = ktdp.construct_memory_view %x, sizes: [64, 1024], strides: [1024, 1] : memref<64x1024xf16>
+      %t = ktdp.construct_access_tile %v[%c0, %c0] : memref<64x1024xf16> -> !ktdp.access_tile<64x1024xindex>
+      %a = ktdp.load %t : !ktdp.access_tile<64x1024xindex> -> tensor<64x1024xf16>
       scf.for %i = %c0 to %n step %c1 {
         %b = math.exp %a : tensor<64x1024xf16>
         %c = math.exp %b : tensor<64x1024xf16>
@@ -108,8 +111,9 @@ def test_ctrl_c_ends_a_kernel():
       return
     }"""
     kernel = ktir.load(forever)["forever"]
+    x = (np.arange(64 * 1024) % 2048).reshape(64, 1024).astype(np.float16)
     threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT)).start()
     begin = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        kernel(n=1 << 40)
+        kernel(x=x, n=1 << 40)
     assert time.monotonic() - begin < 30

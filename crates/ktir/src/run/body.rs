@@ -268,7 +268,7 @@ impl<'m> KtirCore<'m> {
         }
         let elem = self.value_elem(op.results[0]);
         for d in dims.into_iter().rev() {
-            lanes = self.fold_dimension(op, lanes, &sizes, d, elem)?;
+            lanes = self.fold_dimension(op, &lanes, &sizes, d, elem)?;
             sizes.remove(d);
         }
         let last = lanes.into_iter().map(Rc::new).collect();
@@ -279,7 +279,7 @@ impl<'m> KtirCore<'m> {
     fn fold_dimension(
         &mut self,
         op: &'m KtirOp,
-        lanes: Vec<KtirElements>,
+        lanes: &[KtirElements],
         sizes: &[usize],
         d: usize,
         elem: KtirElem,
@@ -301,7 +301,7 @@ impl<'m> KtirCore<'m> {
     fn fold_with(
         &mut self,
         kind: KtirOpKind,
-        lanes: KtirElements,
+        lanes: &KtirElements,
         sizes: &[usize],
         d: usize,
         elem: KtirElem,
@@ -419,7 +419,7 @@ impl<'m> KtirCore<'m> {
         let mut lanes = out.first().map_or(KtirElements::zeros(elem, n), |d| (**d).clone());
         let mut left = sizes.to_vec();
         for d in (0..sizes.len()).rev().filter(|d| !kept.contains(d)) {
-            lanes = self.fold_with(combiner.kind, lanes, &left, d, elem)?;
+            lanes = self.fold_with(combiner.kind, &lanes, &left, d, elem)?;
             left.remove(d);
         }
         let init = self.read_value(op.operands[inputs])?.to_elements();

@@ -73,7 +73,7 @@ impl TileArena {
         let mut arena = TileArena { free: vec![Vec::new(); classes.len()], ..TileArena::default() };
         for (elements, len) in constants {
             let mut data = TileData { len: *len, refs: 1, class: u32::MAX, ..TileData::default() };
-            let same = elements.len() == 1 && *len != 1 || *len == 1;
+            let same = elements.len() == 1 || *len == 1;
             data.same = same;
             match elements {
                 KtirElements::F(v) => {

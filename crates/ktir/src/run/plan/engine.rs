@@ -410,7 +410,7 @@ impl Machine<'_> {
                 self.bind(*to, data, tile)?;
             }
             Step::Extract { from, indices, shape, to } => {
-                self.extract(*from, indices, shape, *to)?
+                self.extract(*from, indices, shape, *to)?;
             }
             Step::Rearrange { from, gather: (base, loops), to, tile } => {
                 self.check_room(tile)?;

@@ -1014,7 +1014,8 @@ impl Planner<'_> {
             return Some(Step::IntPair { kind: op.kind, elem: work.to, a, b, to });
         }
         let known = |p: &Place| matches!(p, Place::Int(_) | Place::Float(_) | Place::Tile(_));
-        operands.iter().all(known).then(|| Step::Point { work, operands, to, tile, cost: op.kind })
+        let all = operands.iter().all(known);
+        all.then_some(Step::Point { work, operands, to, tile, cost: op.kind })
     }
 
     fn linear(

@@ -13,6 +13,9 @@ use std::sync::{PoisonError, RwLock};
 /// The largest number of loops of a piece; a piece with more is resolved element by element.
 pub(super) const MAX_PIECE_LOOPS: usize = 6;
 
+/// How many elements a loop visits, and how far apart they are in memory and in the tile.
+type PieceLoop = (i64, i64, i64);
+
 /// Elements that a nest of loops visits, in memory and in a tile.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Piece {
@@ -22,7 +25,7 @@ pub(super) struct Piece {
     /// The position of the first element in the tile.
     pub(super) at: i64,
     /// Count, stride in memory and stride in the tile of each loop, the last one innermost.
-    loops: [(i64, i64, i64); MAX_PIECE_LOOPS],
+    loops: [PieceLoop; MAX_PIECE_LOOPS],
     rank: usize,
 }
 
@@ -54,7 +57,7 @@ impl Piece {
     }
 
     /// The loops outside of the rows, and the elements of a row with their strides.
-    fn rows(&self) -> (&[(i64, i64, i64)], (i64, i64, i64)) {
+    fn rows(&self) -> (&[PieceLoop], PieceLoop) {
         match self.loops[..self.rank].split_last() {
             Some((last, outer)) => (outer, *last),
             None => (&[], (1, 1, 1)),

@@ -1,5 +1,7 @@
 //! Loads and stores of a planned kernel: boxes become nests of loops, and gathers one nest for each index.
 
+#![allow(clippy::needless_range_loop, reason = "dimensions index several lists at once")]
+
 use super::super::access::{AccessMemory, BoundSubscript, KtirAccess, KtirByteSpace, KtirView};
 use super::super::cost::count_merged_sticks;
 use super::super::error::KtirFault;
