@@ -32,10 +32,20 @@ pub fn compile_graph(graph: &Graph, options: &CompilerOptions) -> Result<Compile
     let mut known = KnownPrograms::default();
     // The search and the pins share what they know: a pinned graph has mostly the same steps.
     let program = searched(graph, options, &mut known)?;
-    let program = fastest_with_pins(graph, options, program, &mut known)?;
+    let program = with_wanted_copies(graph, options, program, &mut known);
+    fastest_with_pins(graph, options, program, &mut known)
+}
+
+/// The program with copies between scratchpads, where the options want them and it takes less time with them.
+pub(crate) fn with_wanted_copies(
+    graph: &Graph,
+    options: &CompilerOptions,
+    program: CompiledProgram,
+    known: &mut KnownPrograms,
+) -> CompiledProgram {
     match wanted_copies(options) {
-        CopyPolicy::Never => Ok(program),
-        CopyPolicy::WhereFaster => Ok(with_scratchpad_copies(graph, options, program, &mut known)),
+        CopyPolicy::Never => program,
+        CopyPolicy::WhereFaster => with_scratchpad_copies(graph, options, program, known),
     }
 }
 

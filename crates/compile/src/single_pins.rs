@@ -6,7 +6,8 @@
 //!
 //! **Law.** Where [`TriedPins::complete`] holds, no graph with one of [`pins_of`] on one result that the caller does
 //! not get compiles to a faster program, but for those that [`TriedPins::faster`] names. It holds because graphs with
-//! such a pin are searched and nothing more: what is compiled here is what the programmer would get.
+//! such a pin are searched and get their copies between scratchpads, and nothing more: what is compiled here is what the
+//! programmer would get.
 //!
 //! **Cost.** A pin costs about what the search without it does, less what is known from there ([`KnownPrograms`]). A
 //! graph with more than [`MAX_PINS`] is not compiled with any, and no pin is tried once [`MAX_PINNED_STEPS`] steps of
@@ -14,7 +15,7 @@
 
 use crate::chain::CopyPolicy;
 use crate::choose::SearchRecord;
-use crate::compile::{searched, with_layouts_of};
+use crate::compile::{searched, with_layouts_of, with_wanted_copies};
 use crate::error::Result;
 use crate::evaluate::KnownPrograms;
 use crate::options::{CompilePolicy, CompilerOptions};
@@ -71,19 +72,22 @@ pub(crate) fn fastest_with_pins(
         }
         pins.tried += 1;
         // A pin with which the graph does not compile is refused for the programmer too.
-        let Ok(program) = searched(&graph.with_pin(id, pin.clone())?, options, known) else {
-            continue;
-        };
+        let pinned = graph.with_pin(id, pin.clone())?;
+        let Ok(program) = searched(&pinned, options, known) else { continue };
+        // What the programmer would get has its copies between scratchpads too.
+        let program = with_wanted_copies(&pinned, options, program, known);
         let time = program.latency();
         if time >= best.latency() {
             continue;
         }
         // The pinned program may be faster only because of the pin, whose move the graph without it need not make: so
         // the same layouts are compiled without the pin, and only that program is an answer.
-        if let Ok(Some(free)) = with_layouts_of(graph, options, &program, known, CopyPolicy::Never)
-            && free.latency() < best.latency()
-        {
-            best = free.proved_as(&proof);
+        let free = with_layouts_of(graph, options, &program, known, CopyPolicy::Never);
+        if let Ok(Some(free)) = free {
+            let free = with_wanted_copies(graph, options, free, known);
+            if free.latency() < best.latency() {
+                best = free.proved_as(&proof);
+            }
         }
         if time < best.latency() && faster.as_ref().is_none_or(|(least, _)| time < *least) {
             let name = &graph.get(id).name;

@@ -191,7 +191,12 @@ fn restickify_plans_are_reproduced_and_never_exceeded() {
         let best = compile_graph(&graph, &as_computed(CompilerOptions::default())).unwrap();
         let (count, elements) = moves(&best);
         assert!(count <= expected.0 && elements <= expected.1, "{id}: {expr}: {count}, {elements}");
-        assert!(best.assignment.is_least_sum(), "{id}: {expr}");
+        // Either the sum of costs is proved to be the least, or the fastest program is that of torch-spyre's own layouts,
+        // which count elements: then it has exactly the recorded moves.
+        assert!(
+            best.assignment.is_least_sum() || moves(&best) == expected,
+            "{id}: {expr}: {count}, {elements}"
+        );
         // With outputs in default layouts, one more move at most repairs the result.
         let defaults = compile_graph(&graph, &CompilerOptions::default()).unwrap();
         assert!(moves(&defaults).0 <= expected.0 + 1, "{id}: {expr}");
