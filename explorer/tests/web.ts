@@ -562,6 +562,8 @@ await group("compiled models", async () => {
   equal("moves are coloured", await tab.page.locator(".node.move").count(), report.steps.filter((s: { kind: string }) => s.kind === "move").length);
   equal("every step of a run is on the timeline", await tab.page.locator('[data-card^="Timeline"] rect').count(), report.steps.filter((s: { load: boolean }) => !s.load).length);
   check("layouts are on the edges", (await tab.page.textContent(`[data-tensor="${report.tensors[0].name}"]`))!.includes(report.tensors[0].layout.order));
+  equal("every bundle is listed", await tab.page.locator("[data-bundle]").count(), report.bundles.length);
+  check("the time of launches is shown", (await tab.page.textContent(".totals"))!.includes(time(report.summary.launch_us)), await tab.page.textContent(".totals"));
   equal("32 cores", await tab.page.locator(".core").count(), report.machine.cores);
   await tab.page.locator(".node").nth(1).click();
   await tab.settled();

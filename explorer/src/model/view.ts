@@ -203,7 +203,7 @@ export class ModelView {
       card("Timeline: cores and time", timeline(report, selected, pick)),
       card("Scratchpad of a core over time", occupancy("Scratchpad", report.lx, report.summary.latency_us)),
       card("Pool in device memory over time", occupancy("Pool", report.pool, report.summary.latency_us)),
-      h("div", { class: "cards two" }, this.moves(report, pick), this.notes(report)));
+      h("div", { class: "cards two" }, this.bundles(report, pick), report.exchanges.length ? this.exchanges(report, pick) : null, this.moves(report, pick), this.notes(report)));
     reveal(program);
   }
 
@@ -212,6 +212,7 @@ export class ModelView {
     const item = (value: string, name: string) => h("div", { class: "total" }, h("b", {}, value), h("span", {}, name));
     return h("section", { class: "card" }, h("div", { class: "totals" },
       item(time(s.latency_us), `a run of ${report.graph}`),
+      item(time(s.launch_us), `of it ${plural(s.launches, "launch").replace("launchs", "launches")} by the host`),
       item(plural(s.ops, "operation"), `${plural(s.moves, "move")} inserted, ${s.load_moves} at loading`),
       item(bytes(s.bytes), `of traffic, ${(100 * s.padding).toFixed(1)}% padding`),
       item(`${(100 * s.utilisation).toFixed(0)}%`, `of ${report.machine.cores} cores busy`),
@@ -237,6 +238,28 @@ export class ModelView {
     put("decided by", step.decided_by);
     return h("section", { class: "card", "data-card": "Step" }, h("h3", {}, `${step.kind === "move" ? "move" : step.op} → ${step.name}`), list,
       step.reason ? h("p", { class: "hint" }, step.reason) : null, cores(report, step));
+  }
+
+  /// What the host launches at once.
+  private bundles(report: Report, pick: (step: number) => void): HTMLElement {
+    const rows = report.bundles.slice(0, 40).map((b) => h("li", { "data-bundle": b.first_step }, h("button", { type: "button", class: "layout-link", onclick: () => pick(b.first_step) },
+      `${plural(b.steps, "step")} ${b.worker === "host" ? "by the host" : "on the card"}${b.load ? ", at loading" : ""}`),
+    h("div", { class: "hint" }, `${time(b.us)}${b.launched ? `, ${time(b.launch_us)} of it its launch; ${plural(b.arguments.length, "argument")}, ${bytes(b.pool_bytes)} of pool of its own` : ", not launched"}`)));
+    const more = report.bundles.length > rows.length ? h("p", { class: "hint" }, `and ${report.bundles.length - rows.length} more`) : null;
+    return h("section", { class: "card", "data-card": "Bundles" }, h("h3", {}, plural(report.bundles.length, "bundle")),
+      h("p", { class: "hint" }, "Steps that the host launches at once as one program of the card."), h("ul", { class: "lints" }, ...rows), more);
+  }
+
+  /// Results that are copied between the scratchpads of cores, and who sends how much to whom.
+  private exchanges(report: Report, pick: (step: number) => void): HTMLElement {
+    const rows = report.exchanges.slice(0, 40).map((e) => {
+      const sends = e.sends.slice(0, 6).map((s) => `core ${s.source} → ${s.destinations.slice(0, 8).join(", ")}${s.destinations.length > 8 ? " .." : ""} (${bytes(s.bytes)})`);
+      return h("li", {}, h("button", { type: "button", class: "layout-link", onclick: () => pick(e.step) }, `${e.tensor}: ${e.movement}`),
+        h("div", { class: "hint" }, `${time(e.us)}, ${bytes(e.remote_bytes)} to other cores, ${bytes(e.local_bytes)} stay; ${e.source_cores} cores hold it before, ${e.destination_cores} after, ${plural(e.readers, "step")} read it`),
+        h("details", {}, h("summary", {}, "who sends what to whom"), h("ul", {}, ...sends.map((text) => h("li", { class: "hint" }, text))),
+          e.sends.length + e.unlisted > sends.length ? h("p", { class: "hint" }, `and ${e.sends.length + e.unlisted - sends.length} more`) : null));
+    });
+    return h("section", { class: "card", "data-card": "Copies between scratchpads" }, h("h3", {}, plural(report.exchanges.length, "copy").replace("copys", "copies") + " between scratchpads"), h("ul", { class: "lints" }, ...rows));
   }
 
   private moves(report: Report, pick: (step: number) => void): HTMLElement {
