@@ -55,12 +55,15 @@ pub struct ConversionCounts {
 }
 
 impl ConversionCounts {
-    /// Cycles of one warp by issue, an estimate that only chooses between routes: a shuffle and a wavefront take the
-    /// pipe of shared memory for one cycle, a select or a permutation an arithmetic pipe for half of one, and a barrier with
-    /// the latency of a round trip about thirty. The throughputs are those of NVIDIA's tables for sm_80 to sm_90.
-    fn half_cycles(&self, warps: usize) -> usize {
+    /// Quarters of a cycle that one warp takes, an estimate that only chooses between routes. Measured on an H200 by
+    /// `bench/gpu_block.py`: a shuffle waits for the one before it, 16 cycles; a select or a permutation takes 1.25; a
+    /// round trip through shared memory has a latency of 45 cycles with its barrier, and 2 for each wavefront.
+    fn quarter_cycles(&self, warps: usize) -> usize {
         let wavefronts = self.wavefronts.div_ceil(warps.max(1));
-        2 * self.shuffles + self.selects + self.permutes + 2 * wavefronts + 60 * self.barriers
+        64 * self.shuffles
+            + 5 * (self.selects + self.permutes)
+            + 8 * wavefronts
+            + 180 * self.barriers
     }
 }
 
@@ -166,7 +169,7 @@ impl BlockConversion {
     pub fn between(from: &BlockFragment, to: &BlockFragment, bits: i64) -> Result<BlockConversion> {
         let plans = BlockConversion::all_routes(from, to, bits)?;
         let warps = from.threads().max(to.threads()) / THREADS_OF_WARP;
-        let cost = |plan: &BlockConversion| (plan.counts.half_cycles(warps), plan.route);
+        let cost = |plan: &BlockConversion| (plan.counts.quarter_cycles(warps), plan.route);
         plans.into_iter().min_by_key(cost).ok_or_else(|| {
             // Shared memory does everything, so there is always one.
             BlockError::Route("no route converts between these layouts".into())
