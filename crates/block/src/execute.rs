@@ -81,12 +81,12 @@ impl BlockConversion {
                 let made = made.collect();
                 values.push(made);
             }
-            for lane in 0..THREADS_OF_WARP {
-                for register in 0..wanted.registers() {
-                    let (word, part) = (register / self.per_word, register % self.per_word);
-                    let found = self.results[word].and_then(|value| values[value][lane][part]);
-                    compare(thread(lane), register, found)?;
-                }
+            for register in 0..wanted.registers() {
+                let (word, part) = (register / self.per_word, register % self.per_word);
+                let result = self.results[word].map(|value| &values[value]);
+                (0..THREADS_OF_WARP).try_for_each(|lane| {
+                    compare(thread(lane), register, result.and_then(|lanes| lanes[lane][part]))
+                })?;
             }
         }
         Ok(())

@@ -204,10 +204,8 @@ impl BlockConversion {
             let (from, to) = (from.elements(), to.elements());
             return Err(BlockError::OtherTensor { from, to });
         }
-        let bits = match bits {
-            8 | 16 | 32 | 64 => bits.unsigned_abs() as usize,
-            _ => return Err(BlockError::ElementBits(bits)),
-        };
+        let accepted = usize::try_from(bits).ok().filter(|b| matches!(b, 8 | 16 | 32 | 64));
+        let bits = accepted.ok_or(BlockError::ElementBits(bits))?;
         let threads = from.threads().max(to.threads());
         // Registers have 32 bits, so a wide element is two narrow ones that travel side by side.
         let cut = |fragment: &BlockFragment| {

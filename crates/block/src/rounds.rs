@@ -33,6 +33,9 @@ enum PartSource {
     Received(usize, usize),
 }
 
+/// The word and the part that an element goes to, and the register of its sender.
+type WantedPart = (usize, usize, usize);
+
 /// What a lane receives, and what its words are made of.
 struct LanePlan {
     /// By position; none where the lane has the word itself, or needs none.
@@ -127,8 +130,8 @@ fn plan_lane(lane: usize, need: &LaneNeed, per_word: usize, result_words: usize)
     let slot = |word: usize, part: usize| need.get(word * per_word + part).copied().flatten();
     let mut words = vec![vec![None; per_word]; result_words];
     let mut whole: Vec<Option<Received>> = vec![None; result_words];
-    // By sender: the part that is wanted, and where.
-    let mut mixed: BTreeMap<usize, Vec<(usize, usize, usize)>> = BTreeMap::new();
+    // By sender.
+    let mut mixed: BTreeMap<usize, Vec<WantedPart>> = BTreeMap::new();
     for (word, made) in words.iter_mut().enumerate() {
         let parts: Vec<Option<(usize, usize)>> = (0..per_word).map(|p| slot(word, p)).collect();
         let mut senders: Vec<usize> = parts.iter().flatten().map(|(sender, _)| *sender).collect();
@@ -170,7 +173,7 @@ fn plan_lane(lane: usize, need: &LaneNeed, per_word: usize, result_words: usize)
         }
         received.push(Some(travels));
     }
-    let mut packed: Vec<(usize, Vec<(usize, usize, usize)>)> = mixed
+    let mut packed: Vec<(usize, Vec<WantedPart>)> = mixed
         .into_iter()
         .flat_map(|(from, parts)| {
             let chunks: Vec<_> = parts.chunks(per_word).map(|c| (from, c.to_vec())).collect();

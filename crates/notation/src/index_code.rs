@@ -99,7 +99,7 @@ fn place_expressions(layout: &Layout, shape: &[i64]) -> Vec<(Axis, E)> {
     let mut coordinates: Vec<E> = (0..shape.len()).map(E::Index).collect();
     if let Some(window) = layout.window() {
         if window.shape() != shape {
-            coordinates = split_index(flat_index(&extents, &coordinates), &window.shape());
+            coordinates = split_index(&flat_index(&extents, &coordinates), &window.shape());
         }
         for (c, d) in coordinates.iter_mut().zip(window.dims()) {
             *c = add_terms(vec![c.clone(), E::Constant(d.begin)]);
@@ -126,7 +126,7 @@ fn place_expressions(layout: &Layout, shape: &[i64]) -> Vec<(Axis, E)> {
             }
         }
         let digits: Vec<i64> = merged.iter().map(|it| it.extent).collect();
-        for (it, digit) in merged.iter().zip(split_index(flat, &digits)) {
+        for (it, digit) in merged.iter().zip(split_index(&flat, &digits)) {
             if let Some(slot) = tile.axes().iter().position(|a| *a == it.axis) {
                 sums[slot].push(multiply(digit, it.stride));
             }
@@ -162,7 +162,7 @@ fn flat_index(extents: &[i64], coordinates: &[E]) -> E {
 }
 
 /// The digits of an index; of the first one nothing is cut off, as the index is below the product.
-fn split_index(flat: E, extents: &[i64]) -> Vec<E> {
+fn split_index(flat: &E, extents: &[i64]) -> Vec<E> {
     let mut weight = 1_i64;
     let mut digits = Vec::new();
     for (place, extent) in extents.iter().enumerate().rev() {
