@@ -168,8 +168,8 @@ fn programs_with_copies_give_the_same_numbers_and_are_never_slower() {
             (&graphs[0], [CompilerOptions::default(), CompilerOptions::baseline()]);
         for graph in &graphs {
             for (way, base) in bases.iter().enumerate() {
-                let with = compile_graph(graph, &options(&base, true)).unwrap();
-                let without = compile_graph(graph, &options(&base, false)).unwrap();
+                let with = compile_graph(graph, &options(base, true)).unwrap();
+                let without = compile_graph(graph, &options(base, false)).unwrap();
                 assert!(copies_of(&without).is_empty());
                 assert!(with.latency() <= without.latency(), "{seed} {way}");
                 if copies_of(&with).is_empty() {
@@ -183,7 +183,7 @@ fn programs_with_copies_give_the_same_numbers_and_are_never_slower() {
                     kinds.insert(copy.exchange.class().to_string());
                     copy.exchange.certify(&copy.source, &copy.destination).unwrap();
                 }
-                let again = compile_again(graph, &options(&base, true), &with.decisions);
+                let again = compile_again(graph, &options(base, true), &with.decisions);
                 let describe = |p: &CompiledProgram| format!("{:?} {:?}", p.buffers, p.steps);
                 assert_eq!(describe(&again.unwrap()), describe(&with), "{seed} {way}");
                 let exact = !divides_sums(&with);
