@@ -44,6 +44,8 @@ fn known_hostile_lines_stay_answered() {
     let quoted =
         format!(r#"{{"op":"canonicalize","layout":"S[2:1]","target":"{}"}}"#, "é".repeat(9999));
     let lines = [
+        // Billions of devices, whose iota in HLO is short and was listed to be read back.
+        r#"{"op":"conversions","layout":"S[(3,2,3,3,2,2,2,3,2,2,3,2,2,2,2,2,2,2,2,2,3,2,2,2,3,2,3,3,2,2,2,2,3,2,2):(1@pid,3@pid,6@pid,18@pid,54@pid,108@pid,216@pid,432@pid,1296@pid,2592@pid,5184@pid,15552@pid,31104@pid,62208@pid,124416@pid,248832@pid,497664@pid,995328@pid,1990656@pid,3981312@pid,7962624@pid,23887872@pid,47775744@pid,95551488@pid,191102976@pid,573308928@pid,1146617856@pid,3439853568@pid,10319560704@pid,20639121408@pid,41278242816@pid,82556485632@pid,165112971264@pid,495338913792@pid,990677827584@pid)]","shape":[3,2,3,3,2,2,2,3,2,2,3,2,2,2,2,2,2,2,2,2,3,2,2,2,3,2,3,3,2,2,2,2,3,2,2],"dtype":"float16"}"#,
         // Two elements share a place, and each has more replicas than can be listed.
         r#"{"op":"explain","layout":"S[(2147483648,10,3):(32@pid,4,21474836480@TCol)] + R[(4503599627370497):(1@pid)]","shape":[64424509440],"dtype":"float16"}"#,
         r#"{"op":"facts","layout":"S[2:0] + R[1099511627776:1]"}"#,

@@ -480,13 +480,15 @@ fn hlo_of_divided_tensor(devices: &MeshSharding) -> Result<HloSharding, Conversi
     if copies > 1 {
         parts.push(copies);
     }
+    // An iota is short whatever it numbers, but its text is read back before it is shown, and that lists the devices.
+    let count = order.iter().try_fold(1_i64, |count, (size, _)| count.checked_mul(*size));
+    if count.is_none_or(|count| count > MAX_DEVICES) {
+        return not_expressible(format!("more than {MAX_DEVICES} devices"), None);
+    }
     let devices = match factors_as_iota(&order) {
         Some((dims, perm)) if first == 0 => DeviceOrder::Iota(dims, perm),
         _ => {
             let (sizes, strides): (Vec<i64>, Vec<i64>) = order.into_iter().unzip();
-            if sizes.iter().product::<i64>() > MAX_DEVICES {
-                return not_expressible(format!("a list of more than {MAX_DEVICES} devices"), None);
-            }
             let list = Layout::from(TileLayout::from_strides(&sizes, &strides, first)?);
             let list = list.offset_table(zellige_layout::Axis::M)?;
             if let Some(device) = find_repeated_device(&list) {
