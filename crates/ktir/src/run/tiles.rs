@@ -222,14 +222,7 @@ impl<'m> KtirCore<'m> {
             | KtirOpKind::Matvec => {
                 return self.run_product(op, ty, elem);
             }
-            KtirOpKind::LinalgAdd => plain(KtirOpKind::AddF, KtirOpKind::AddI),
-            KtirOpKind::LinalgSub => plain(KtirOpKind::SubF, KtirOpKind::SubI),
-            KtirOpKind::LinalgMul => plain(KtirOpKind::MulF, KtirOpKind::MulI),
-            KtirOpKind::LinalgDiv => plain(KtirOpKind::DivF, KtirOpKind::DivSI),
-            KtirOpKind::LinalgMax => plain(KtirOpKind::MaximumF, KtirOpKind::MaxSI),
-            KtirOpKind::LinalgMin => plain(KtirOpKind::MinimumF, KtirOpKind::MinSI),
-            KtirOpKind::LinalgAbs => plain(KtirOpKind::AbsF, KtirOpKind::AbsI),
-            other => other,
+            other => structured_combiner(other, plain),
         };
         let values: Vec<Rc<KtirElements>> = op.operands[..inputs]
             .iter()
@@ -335,5 +328,22 @@ fn multiply_add(rows: &[f32], columns: &[f32], sum: &mut [f32], k: usize, n: usi
                 }
             }
         }
+    }
+}
+
+/// The operation on elements that a named structured operation applies.
+pub(in crate::run) fn structured_combiner(
+    kind: KtirOpKind,
+    plain: impl Fn(KtirOpKind, KtirOpKind) -> KtirOpKind,
+) -> KtirOpKind {
+    match kind {
+        KtirOpKind::LinalgAdd => plain(KtirOpKind::AddF, KtirOpKind::AddI),
+        KtirOpKind::LinalgSub => plain(KtirOpKind::SubF, KtirOpKind::SubI),
+        KtirOpKind::LinalgMul => plain(KtirOpKind::MulF, KtirOpKind::MulI),
+        KtirOpKind::LinalgDiv => plain(KtirOpKind::DivF, KtirOpKind::DivSI),
+        KtirOpKind::LinalgMax => plain(KtirOpKind::MaximumF, KtirOpKind::MaxSI),
+        KtirOpKind::LinalgMin => plain(KtirOpKind::MinimumF, KtirOpKind::MinSI),
+        KtirOpKind::LinalgAbs => plain(KtirOpKind::AbsF, KtirOpKind::AbsI),
+        other => other,
     }
 }

@@ -1156,7 +1156,7 @@ impl Planner<'_> {
                 | KtirOpKind::MatmulTransposeB
                 | KtirOpKind::BatchMatmul
                 | KtirOpKind::Matvec => return self.plan_product(op, tile),
-                other => structured_combiner(other, plain),
+                other => crate::run::tiles::structured_combiner(other, plain),
             };
         let operands = o[..inputs].iter().map(|v| self.place(*v)).collect::<Option<Vec<_>>>()?;
         let to = self.define(op.results[0])?;
@@ -1345,23 +1345,6 @@ impl Planner<'_> {
         let Place::Tile(to) = self.define(op.results[0])? else { return None };
         let fold = TreeFold { fast, cost, folds };
         Some(Step::Reduce { from, init, fold, scratch, to, tile })
-    }
-}
-
-/// The operation on elements that a named structured operation applies.
-pub(super) fn structured_combiner(
-    kind: KtirOpKind,
-    plain: impl Fn(KtirOpKind, KtirOpKind) -> KtirOpKind,
-) -> KtirOpKind {
-    match kind {
-        KtirOpKind::LinalgAdd => plain(KtirOpKind::AddF, KtirOpKind::AddI),
-        KtirOpKind::LinalgSub => plain(KtirOpKind::SubF, KtirOpKind::SubI),
-        KtirOpKind::LinalgMul => plain(KtirOpKind::MulF, KtirOpKind::MulI),
-        KtirOpKind::LinalgDiv => plain(KtirOpKind::DivF, KtirOpKind::DivSI),
-        KtirOpKind::LinalgMax => plain(KtirOpKind::MaximumF, KtirOpKind::MaxSI),
-        KtirOpKind::LinalgMin => plain(KtirOpKind::MinimumF, KtirOpKind::MinSI),
-        KtirOpKind::LinalgAbs => plain(KtirOpKind::AbsF, KtirOpKind::AbsI),
-        other => other,
     }
 }
 
